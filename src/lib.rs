@@ -56,10 +56,10 @@ pub use pytree_nn::{Model, checkpoint, data, export, files, training};
 pub use pytree_transform::raw;
 pub use pytree_transform::{
     AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
-    Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution, custom_jvp,
-    custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut,
-    jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel, remat,
-    saved_residuals, spmd, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
+    Scalar, Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution,
+    custom_jvp, custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev,
+    jit, jit_mut, jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel,
+    remat, saved_residuals, spmd, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
     value_and_grad_mut, vjp, vmap, vmap_mut,
 };
 
@@ -167,7 +167,7 @@ pub mod metrics {
 
 /// Random numbers: keys, and the random streams of models.
 pub mod random {
-    pub use pytree_nn::{Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
+    pub use pytree_nn::{FoldIn, Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
 }
 
 /// Loops and branches that are recorded as one equation: `jax.lax`'s control flow.

@@ -189,7 +189,7 @@ fn write(gpt: &Gpt, letters: &[char], options: &Options) -> String {
     let mut written = encode(letters, PROMPT);
     for place in 0..options.letters.min(LENGTH).saturating_sub(1) {
         let token = Tensor::from([[written[place]]]);
-        let key = Key::new(2).fold_in(u32::try_from(place).unwrap_or_default());
+        let key = Key::new(2).fold_in(place);
         let temperature = Tensor::from(options.temperature);
         let next = step((&mut decoder, token, key, temperature)).item::<i32>();
         if place + 1 == written.len() {

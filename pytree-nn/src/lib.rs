@@ -116,7 +116,7 @@ pub use optimizers::{
     scale_by_schedule, scale_by_sign, scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi,
     set_to_zero, sgd, sgd_momentum, sign_sgd, signum, trace, yogi, yogi_with, zero_nans,
 };
-pub use random::{Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
+pub use random::{FoldIn, Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use schedules::{
     CosineOneCycleOptions, CosineOptions, DecaySteps, ExponentialOptions, LinearOneCycleOptions,
     Schedule, ScheduleFunction, WarmupCosine,

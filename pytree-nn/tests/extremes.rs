@@ -14,11 +14,11 @@ mod harness;
 
 use pytree_nn::{
     Activation, BatchNorm, Dropout, Embed, GroupNorm, Initializer, Key, LayerNorm, Linear, Mlp,
-    RmsNorm, Rngs, accuracy, celu, confusion_matrix, elu, gelu, gelu_exact, glu, leaky_relu,
-    log_sigmoid, log_softmax, logsumexp, mse, sigmoid, soft_sign, softmax, softmax_cross_entropy,
-    softplus, standardize,
+    Replacement, RmsNorm, Rngs, accuracy, celu, checkpoint, confusion_matrix, elu, gelu,
+    gelu_exact, glu, leaky_relu, log_sigmoid, log_softmax, logsumexp, mse, sigmoid, soft_sign,
+    softmax, softmax_cross_entropy, softplus, standardize,
 };
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{DType, Tensor, jit};
 
 use crate::extremes::harness::{Panic, Shape, check, elements, rows};
 
@@ -60,21 +60,181 @@ fn random_numbers_too_many_are_refused() {
         key().normal(DType::F64, [TOP]) => Panic("by `normal`");
         key().truncated_normal(DType::F32, [1 << 45], -2.0, 2.0) => Panic("by `truncated_normal`");
         key().bernoulli(0.5, [1 << 43]) => Panic("by `bernoulli`");
-        key().bernoulli(NAN, [2]) => elements([0.0, 0.0]);
-        key().bernoulli(2.0, [2]) => elements([1.0, 1.0]);
-        key().bernoulli(-1.0, [2]) => elements([0.0, 0.0]);
         key().randint([HUGE], 0, 1) => Panic("by `randint`");
-        key().randint([3], 7, 7) => elements([7.0, 7.0, 7.0]);
-        key().randint([3], 7, i32::MIN) => elements([7.0, 7.0, 7.0]);
         key().randint([3], i32::MAX - 1, i32::MAX) => elements([2_147_483_646.0; 3]);
         key().permutation(HUGE) => Panic("by `permutation`");
         key().permutation(1 << 40) => Panic("permutation");
         key().permutation(0) => elements([]);
         key().permutation(1) => elements([0.0]);
         key().fold_in(u32::MAX).data().clone() => Shape(vec![2]);
-        key().fold_in(1.5).data().clone() => Panic("cannot fold f64[] into a key");
+        key().fold_in(Tensor::from(1.5)).data().clone() => Panic("cannot fold f64[] into a key");
         rngs().split(1 << 40).params().data().clone() => Panic("by `split_shaped`");
     });
+}
+
+#[test]
+fn arguments_of_no_distribution_are_refused() {
+    fn of(numbers: &[f32]) -> Tensor {
+        Tensor::from(numbers)
+    }
+    fn choice(weights: &[f32], replacement: Replacement) -> Tensor {
+        key().choice(2, [2], Some(&of(weights)), replacement)
+    }
+    check(&rows! {
+        key().bernoulli(NAN, [2]) => Panic("with the probability NaN: expected a number from 0 to 1");
+        key().bernoulli(1.5, [2]) => Panic("with the probability 1.5");
+        key().bernoulli(-1e-9, [2]) => Panic("with the probability -1e-9");
+        key().bernoulli(1.0, [2]) => elements([1.0, 1.0]);
+        key().randint([3], 5, 2) => Panic("cannot draw integers from 5..2: the range is empty");
+        key().randint([3], 7, 7) => Panic("7..7");
+        key().randint([0], 7, 7) => elements([]);
+        key().randint([3], 7, i32::MIN) => Panic("7..-2147483648");
+        key().randint_of(DType::U8, [3], 0, 257) => Panic("the dtype holds the integers 0 to 255");
+        key().randint_of(DType::U8, [3], -1, 9) => Panic("-1..9");
+        key().randint_of(DType::U8, [3], 300, 400) => Panic("300..400");
+        key().randint_of(DType::U8, [3], 255, 256) => elements([255.0; 3]);
+        key().randint_of(DType::U32, [3], 1 << 32, (1 << 32) + 1) => Panic("4294967296..4294967297");
+        key().randint_of(DType::I64, [3], i64::MAX, i64::MIN) => Panic("the range is empty");
+        key().uniform_between(DType::F32, [2], 1.0, 0.0) => Panic("between 1.0 and 0.0: expected finite bounds");
+        key().uniform_between(DType::F32, [2], 0.0, INF) => Panic("and inf");
+        key().uniform_between(DType::F32, [2], 0.0, 1e39) => Panic("and inf");
+        key().uniform_between(DType::F64, [2], NAN, 1.0) => Panic("between NaN");
+        key().uniform_between(DType::F64, [2], 3.0, 3.0) => elements([3.0, 3.0]);
+        key().truncated_normal(DType::F32, [2], 3.0, 1.0) => Panic("between 3.0 and 1.0: expected a lower bound below");
+        key().truncated_normal(DType::F32, [2], 1.0, 1.0) => Panic("between 1.0 and 1.0");
+        key().truncated_normal(DType::F64, [2], NAN, 1.0) => Panic("between NaN");
+        key().poisson(&of(&[2.0, -1.0]), [2]) => Panic("with the rate -1.0 (element 1 of f32[2]): expected numbers from 0 to 2e9");
+        key().poisson(&of(&[f32::NAN]), [1]) => Panic("with the rate NaN");
+        key().poisson(&of(&[f32::INFINITY]), [1]) => Panic("with the rate inf");
+        key().poisson(&of(&[3e9]), [1]) => Panic("with the rate 3000000000.0");
+        key().gamma(&of(&[-0.5]), [1]) => Panic("with the concentration -0.5");
+        key().loggamma(&of(&[f32::INFINITY]), [1]) => Panic("with the concentration inf");
+        key().beta(&of(&[1.0]), &of(&[0.0]), [1]) => Panic("with b = 0.0");
+        key().rademacher(DType::U8, [3]) => Panic("cannot draw u8 from -1 and 1");
+        key().categorical(&of(&[0.0, f32::NAN]), []) => Panic("with the logit NaN");
+        choice(&[1.0, -0.5], Replacement::With) => Panic("with the weight -0.5 (element 1 of f32[2])");
+        choice(&[1.0, f32::NAN], Replacement::With) => Panic("with the weight NaN");
+        choice(&[0.0, 0.0], Replacement::With) => Panic("with 0 weights above 0");
+        choice(&[0.0, 1.0], Replacement::Without) => Panic("cannot choose 2 numbers without replacement with 1 weights above 0");
+        choice(&[3e38, 3e38], Replacement::With) => Panic("overflows f32");
+        choice(&[0.0, 1.0], Replacement::With) => elements([1.0, 1.0]);
+    });
+}
+
+#[test]
+fn mistakes_are_reported_at_the_callers_line() {
+    check(&rows! {
+        {
+            drop(checkpoint::nested_tensors("none.safetensors", ""));
+            none()
+        } => Panic("`nested_tensors` expects a separator");
+        {
+            drop(pytree_core::tree::any_leaves(&pytree_core::Ref::new(1.0)));
+            none()
+        } => Panic("reference");
+        {
+            pytree_transform::Shape::from(&[1][..]).insert(3, 1);
+            none()
+        } => Panic("cannot insert an axis at 3 of a shape with 1 axes");
+        {
+            pytree_transform::Shape::from(&[1][..]).remove(1);
+            none()
+        } => Panic("cannot remove axis 1 of a shape with 1 axes");
+    });
+}
+
+/// The values of traced arguments are not known, so the results are those that the documentation states.
+#[test]
+fn bad_traced_arguments_stay_in_range() {
+    let rates = Tensor::from([-1.0, f64::NAN, INF, 3e9, 4.0]);
+    let drawn = jit(|rates: Tensor| key().poisson(&rates, [5]))(rates).to_vec::<i32>();
+    assert_eq!(drawn[..4], [-1; 4]);
+    assert!(drawn[4] >= 0);
+    let choose = jit(|weights: Tensor| key().choice(3, [50], Some(&weights), Replacement::With));
+    for weights in [
+        [1.0, -5.0, 2.0],
+        [NAN, 1.0, 1.0],
+        [0.0; 3],
+        [-1.0; 3],
+        [INF, 1.0, -INF],
+    ] {
+        let drawn = choose(Tensor::from(weights)).to_vec::<i32>();
+        assert!(
+            drawn.iter().all(|number| (0..3).contains(number)),
+            "{weights:?}: {drawn:?}"
+        );
+    }
+}
+
+#[test]
+fn ranges_of_any_width_keep_their_bounds() {
+    const DTYPES: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
+    let huge = |dtype| match dtype {
+        DType::F16 => 65504.0,
+        DType::F64 => f64::MAX,
+        DType::BF16 => 3.38e38,
+        _ => f64::from(f32::MAX),
+    };
+    for dtype in DTYPES {
+        let rounded = |number: f64| {
+            let number = Tensor::full(dtype, [], number).convert(DType::F64);
+            number.item::<f64>()
+        };
+        let huge = rounded(huge(dtype));
+        let ranges = [
+            (-huge, huge),
+            (0.0, huge),
+            (-huge, -huge / 2.0),
+            (-1.0, 1.0),
+            (1.0, 1.0078125),
+            (1000.0, 1008.0),
+            (-1008.0, -1000.0),
+            (-0.3, 1.7),
+        ];
+        for (low, high) in ranges {
+            for seed in 0..20 {
+                let drawn = Key::new(seed).uniform_between(dtype, [300], low, high);
+                let drawn = drawn.convert(DType::F64).to_vec::<f64>();
+                let is_inside = |x: &f64| (rounded(low)..rounded(high)).contains(x);
+                assert!(
+                    drawn.iter().all(is_inside),
+                    "{dtype} of {low}..{high}: {drawn:?}"
+                );
+            }
+        }
+        let intervals = [
+            (-INF, INF),
+            (-INF, -7.0),
+            (9.0, INF),
+            (6.0, 8.0),
+            (-40.0, -39.0),
+            (0.0, 0.25),
+            (-2.0, 100.0),
+        ];
+        for (low, high) in intervals {
+            let drawn = Key::new(3).truncated_normal(dtype, [500], low, high);
+            let drawn = drawn.convert(DType::F64).to_vec::<f64>();
+            let is_inside = |x: &f64| low < *x && *x < high && x.is_finite();
+            assert!(
+                drawn.iter().all(is_inside),
+                "{dtype} of {low}..{high}: {drawn:?}"
+            );
+        }
+    }
+    for (low, high) in [
+        (i64::MIN, i64::MAX),
+        (i64::MAX - 1, i64::MAX),
+        (-3, 3),
+        (i64::MIN, 0),
+    ] {
+        let drawn = key()
+            .randint_of(DType::I64, [300], low, high)
+            .to_vec::<i64>();
+        assert!(
+            drawn.iter().all(|number| (low..high).contains(number)),
+            "{low}..{high}"
+        );
+    }
 }
 
 #[test]

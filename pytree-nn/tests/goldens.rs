@@ -55,13 +55,19 @@ fn uniform_numbers_match_jax_bit_for_bit() {
 }
 
 #[test]
-fn uniform_bounds_may_be_swapped() {
+fn uniform_bounds_are_those_of_jax_or_refused() {
     for (key, case) in seeds() {
         for case in case["uniform_between"].as_array().unwrap() {
             let expected = tensor(&case["numbers"]);
             let (dtype, bounds) = (expected.dtype(), &case["bounds"]);
             let (low, high) = (number(&bounds[0]), number(&bounds[1]));
             let draw = move |key: Key| key.uniform_between(dtype, [5], low, high);
+            if !(low <= high && low.is_finite() && high.is_finite()) {
+                let refused = std::panic::catch_unwind(|| draw(key.clone())).unwrap_err();
+                let message = refused.downcast::<String>().unwrap();
+                assert!(message.contains("expected finite bounds"), "{message}");
+                continue;
+            }
             for found in [draw(key.clone()), jit(draw)(key.clone())] {
                 assert_eq!(bits(&found), bits(&expected), "{dtype} from {bounds}");
             }
@@ -100,6 +106,29 @@ fn normal_numbers_are_those_of_jax() {
             1e-6,
             "truncated normal",
         );
+    }
+}
+
+#[test]
+fn poisson_numbers_of_many_seeds_are_those_of_jax() {
+    for case in golden("random")["poisson"].as_array().unwrap() {
+        let rates = tensor(&case["rates"]);
+        let expected = tensor(&case["numbers"]);
+        let count = expected.shape()[0];
+        assert!(count >= 100);
+        let shape = rates.shape().to_vec();
+        let compiled = {
+            let (rates, shape) = (rates.clone(), shape.clone());
+            jit(move |key: Key| key.poisson(&rates, &shape))
+        };
+        for seed in 0..count {
+            let row = expected.take(&Tensor::from(i32::try_from(seed).unwrap()), 0);
+            let key = Key::new(seed as u64);
+            if seed < 30 {
+                assert_eq!(key.poisson(&rates, &shape), row, "seed {seed} of {rates}");
+            }
+            assert_eq!(compiled(key), row, "seed {seed} of {rates}, compiled");
+        }
     }
 }
 

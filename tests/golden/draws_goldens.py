@@ -32,7 +32,7 @@ def draw(seed, name, params, function, dtype=np.float32, inputs=()):
         }
 
 
-BOUNDS = [(0, 10), (-3, 100), (5, 5), (7, 3), (0, 1 << 40), (-(1 << 62), (1 << 62) + 12345)]
+BOUNDS = [(0, 10), (-3, 100), (0, 1 << 40), (-(1 << 62), (1 << 62) + 12345)]
 
 
 def draw_cases():

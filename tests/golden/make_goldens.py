@@ -349,7 +349,18 @@ def make_random():
         "jax_threefry_partitionable": bool(jax.config.jax_threefry_partitionable),
         "jax_default_prng_impl": jax.config.jax_default_prng_impl,
     }
-    write("random", {"config": config, "seeds": cases})
+    write("random", {"config": config, "seeds": cases, "poisson": poisson_of_seeds()})
+
+
+def poisson_of_seeds():
+    """Poisson numbers of many seeds: the digits of a sum decide which numbers are accepted."""
+    cases = []
+    for rates, count in (([0.5, 50.0], 400), ([9.5, 10.0, 33.3, 1e3, 2e4, 1e6, 1.9e9], 100)):
+        rates = np.array(rates, np.float32)
+        draw = jax.jit(lambda seed: jax.random.poisson(jax.random.key(seed), rates, rates.shape))
+        numbers = np.array([draw(seed) for seed in range(count)], np.int32)
+        cases.append({"rates": array(rates), "numbers": array(numbers)})
+    return cases
 
 
 # ---------------------------------------------------------------------------

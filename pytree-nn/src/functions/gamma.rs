@@ -4,6 +4,8 @@ use std::f64::consts::PI;
 
 use pytree_transform::{DType, Tensor, custom_jvp, raw};
 
+use crate::random::product_plus;
+
 /// The parameter g of Lanczos' approximation. The next two constants are its coefficients.
 ///
 /// XLA uses the same numbers. The source is Godfrey 2001, "A note on the computation of the convergent Lanczos complex
@@ -118,6 +120,16 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
     let result = is_reflected.select(&reflection, &direct);
     let infinity = Tensor::full_like(x, f64::INFINITY);
     x.isinf().select(&infinity, &result)
+}
+
+/// Returns log k! = [`lgamma`]`(k + 1)` of f32 numbers k ≥ 0, with the roundings of XLA.
+#[track_caller]
+pub(crate) fn log_factorial(k: &Tensor) -> Tensor {
+    let (sum, _) = lanczos_sums(k);
+    let log_t = log_shifted(k);
+    let t = k + (LANCZOS_G + 0.5);
+    let constant = Tensor::full(DType::F32, [], (2.0 * PI).sqrt().ln());
+    product_plus(&(k + 0.5 - t / &log_t), &log_t, &constant) + sum.log()
 }
 
 /// Returns the digamma function Γ'(x) / Γ(x) of each element, which is the derivative of [`lgamma`]. The result is -∞

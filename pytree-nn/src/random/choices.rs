@@ -3,6 +3,7 @@
 use pytree_transform::{DType, Tensor, raw};
 
 use crate::random::Key;
+use crate::random::arguments::{check_elements, check_weights};
 
 /// Whether [`Key::choice`] may draw a number more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ impl Key {
     /// to each logit, and the class with the largest sum is drawn.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `logits` has no axis or no classes, or if `logits` is not a tensor of floats.
+    /// If this is a stack of keys, if `logits` has no axis or no classes, if `logits` is not a tensor of floats, or if a
+    /// logit is known to be NaN. In a compiled function, the class of a NaN logit is drawn.
     ///
     /// # Examples
     /// ```
@@ -40,6 +42,7 @@ impl Key {
             "cannot draw classes from {}: expected logits with an axis of classes",
             logits.info()
         );
+        check_elements(logits, "the logit", "numbers", |logit| !logit.is_nan());
         let shape = [&shape, logits.shape()].concat();
         (self.gumbel(logits.dtype(), shape) + logits).argmax(-1)
     }
@@ -48,11 +51,16 @@ impl Key {
     /// [`Tensor::take`].
     ///
     /// `weights: [length]` is proportional to the probabilities of the numbers. `None` means equal probabilities. The
-    /// weights may be traced.
+    /// weights may be traced. Weights that are traced and wrong, for instance negative, still give numbers of
+    /// `0..length`, with arbitrary probabilities.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `length` is 0 and `shape` has elements, if more than `length` numbers are drawn
-    /// without replacement, or if `weights` is not a tensor of floats of the shape `[length]`.
+    /// If:
+    /// - this is a stack of keys
+    /// - `length` is 0 and `shape` has elements, or `length` is above 2³¹
+    /// - more numbers are drawn without replacement than there are, or than there are weights known to be above 0
+    /// - `weights` is not a tensor of floats of the shape `[length]`
+    /// - a weight is known to be negative or not finite, or all are known to be 0, or their sum overflows
     ///
     /// # Examples
     /// ```
@@ -96,12 +104,18 @@ impl Key {
             "cannot choose from 0..{length} with weights {}: expected float[{length}]",
             weights.info()
         );
+        let distinct = match replacement {
+            Replacement::With => 1,
+            Replacement::Without => count,
+        };
+        check_weights(weights, distinct);
         match replacement {
             Replacement::With => {
                 let sums = weights.cumsum(0);
                 let last = sums.take(&Tensor::from(-1), 0);
                 let drawn = (1.0 - self.uniform(weights.dtype(), shape)) * last;
-                sums.searchsorted(&drawn)
+                let last = i64::try_from(length).unwrap_or(i64::MAX) - 1;
+                sums.searchsorted(&drawn).minimum(last)
             }
             Replacement::Without => {
                 let numbers = self.gumbel(weights.dtype(), [length]) + weights.log();

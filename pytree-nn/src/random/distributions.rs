@@ -4,8 +4,9 @@ use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16, r
 
 use crate::error::or_panic;
 use crate::random::Key;
+use crate::random::arguments::{check_interval, check_probability, check_range};
 use crate::random::error_function::erf_of_quotient;
-use crate::random::rounding::{next_down, next_up, rounded};
+use crate::random::rounding::{next_down, next_up, product_plus, rounded};
 
 /// The number of elements in a block. Each element needs two random words of 4 bytes, so the words of a block need 512
 /// KiB.
@@ -37,11 +38,14 @@ impl Key {
         self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
 
-    /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If `low` is not below `high`, all numbers are `low`, as
-    /// in JAX. The last digits of f64 numbers may differ from JAX, because JAX rounds `u * span + low` only once.
+    /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If the bounds are equal, all numbers are `low`.
+    ///
+    /// The numbers differ from JAX in three ways. The last digits of f64 numbers may differ, because JAX rounds
+    /// `u * span + low` only once. Where JAX rounds a number up to `high`, the result is the next number below. And if
+    /// `high - low` overflows, the numbers are finite.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is not a float.
+    /// If this is a stack of keys, if `dtype` is not a float, if a bound is not finite, or if `low` is above `high`.
     #[track_caller]
     pub fn uniform_between(
         &self,
@@ -52,6 +56,8 @@ impl Key {
     ) -> Tensor {
         let _called = raw::called("uniform_between");
         check_float(dtype);
+        let (low, high) = (rounded(dtype, low), rounded(dtype, high));
+        check_interval(low, high, false);
         self.draw(dtype, shape.as_ref(), |words| {
             between(&unit(dtype, words), low, high)
         })
@@ -77,10 +83,14 @@ impl Key {
     }
 
     /// Returns numbers from the normal distribution with mean 0 and standard deviation 1, truncated to (`low`,
-    /// `high`): `[..shape]`.
+    /// `high`): `[..shape]`. A bound may be infinite. If the interval contains no number of the dtype, the numbers are
+    /// `low`.
+    ///
+    /// The numbers are computed as √2 · erf⁻¹(u), so they are at most 5.4 (f32) or 8.2 (f64) before they are moved into
+    /// the interval: all numbers of an interval beyond are the same, the bound nearer to 0.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is not a float.
+    /// If this is a stack of keys, if `dtype` is not a float, or if `low` is not below `high`.
     #[doc(alias = "jax.random.truncated_normal")]
     #[track_caller]
     pub fn truncated_normal(
@@ -91,9 +101,16 @@ impl Key {
         high: f64,
     ) -> Tensor {
         let _called = raw::called("truncated_normal");
-        let [from, to] = [low, high].map(|bound| erf_of_quotient(dtype, rounded(dtype, bound)));
-        let (least, most) = (next_up(dtype, low), next_down(dtype, high));
         check_float(dtype);
+        check_interval(low, high, true);
+        // erf⁻¹(±1) is infinite, so the ends of the interval of u are inside of (-1, 1).
+        let ends = [next_up(dtype, -1.0), next_down(dtype, 1.0)];
+        let [from, to] = [low, high]
+            .map(|bound| erf_of_quotient(dtype, rounded(dtype, bound)).clamp(ends[0], ends[1]));
+        let (mut least, mut most) = (next_up(dtype, low), next_down(dtype, high));
+        if least > most {
+            (least, most) = (rounded(dtype, low), rounded(dtype, low));
+        }
         self.draw(dtype, shape.as_ref(), |words| {
             let uniform = between(&unit(dtype, words), from, to);
             (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
@@ -103,23 +120,26 @@ impl Key {
     /// Returns bools that are true with the given probability: `[..shape]`.
     ///
     /// # Panics
-    /// If this is a stack of keys.
+    /// If this is a stack of keys, or if `probability` is not from 0 to 1.
     #[doc(alias("jax.random.bernoulli", "torch.bernoulli"))]
     #[track_caller]
     pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("bernoulli");
+        check_probability(probability);
         self.uniform(DType::F32, shape).less(probability)
     }
 
-    /// Returns uniform integers in `low..high`: `i32[..shape]`. If the range is empty, all integers are `low`.
+    /// Returns uniform integers in `low..high`: `i32[..shape]`.
     ///
     /// # Panics
-    /// If this is a stack of keys.
+    /// If this is a stack of keys, or if the range is empty and `shape` has elements.
     #[doc(alias("jax.random.randint", "torch.randint"))]
     #[track_caller]
     pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
         let _called = raw::called("randint");
         let shape = shape.as_ref();
+        let range = (i64::from(low), i64::from(high));
+        check_range(shape, range, (i32::MIN.into(), i32::MAX.into()));
         let span = if high > low { high.abs_diff(low) } else { 1 };
         // 2³² modulo the span, computed as (2¹⁶)².
         let half = (1 << 16) % span;
@@ -226,27 +246,36 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     bits.shift_right(32 - mantissa).convert(dtype) * (1.0 / f64::from(1 << mantissa))
 }
 
-/// Maps numbers of [0, 1) to numbers of [`low`, `high`). If this interval is empty, the results are `low`.
+/// Maps numbers of [0, 1) to numbers of [`low`, `high`). If the bounds are equal, the results are `low`. The bounds are
+/// numbers of the dtype.
 fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
-    let numbers = scaled(unit, low, high);
-    // Rounding is monotonic, so a number can be below `low` only if `high` is less than `low`.
-    if high < low {
-        numbers.maximum(low)
-    } else {
-        numbers
+    let dtype = unit.dtype();
+    let span = high - low;
+    // Rounding is monotonic: if the greatest number of [0, 1) stays below `high`, all numbers do.
+    let greatest = next_down(dtype, 1.0);
+    let product = rounded(dtype, greatest * span);
+    let reaches = |product: f64| rounded(dtype, product + low) >= high;
+    if !rounded(dtype, span).is_finite() {
+        let unit = unit.convert(DType::F64);
+        let numbers = &unit * high + (1.0 - &unit) * low;
+        return numbers.convert(dtype).clip(low, next_down(dtype, high));
     }
+    let numbers = scaled(unit, low, high);
+    if low < high && (reaches(product) || reaches(greatest * span)) {
+        return numbers.minimum(next_down(dtype, high));
+    }
+    numbers
 }
 
 /// Returns `unit` · (`high` - `low`) + `low`, rounded as in JAX.
 fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let dtype = unit.dtype();
     if dtype != DType::F32 {
-        let (low, high) = (rounded(dtype, low), rounded(dtype, high));
         return unit * (high - low) + low;
     }
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "the bounds are rounded to the element type"
+        reason = "the bounds are f32 numbers"
     )]
     let (low, high) = (low as f32, high as f32);
     let span = high - low;
@@ -254,9 +283,8 @@ fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
         // Either the product or the sum is exact, so only one rounding occurs.
         return unit * span + low;
     }
-    // JAX rounds only the sum, not the product. This function computes in f64, because the product of two f32 numbers
-    // is exact in f64.
-    (unit.convert(DType::F64) * span + low).convert(dtype)
+    // JAX rounds only the sum, not the product.
+    product_plus(unit, &Tensor::from(span), &Tensor::from(low))
 }
 
 fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
@@ -274,11 +302,6 @@ pub(super) fn check_float(dtype: DType) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_empty_range_gives_its_lower_end() {
-        assert_eq!(Key::new(0).randint([3], 5, 5).to_vec::<i32>(), [5, 5, 5]);
-    }
 
     #[test]
     fn whole_range_of_integers_can_be_drawn() {

@@ -3,6 +3,7 @@
 use pytree_transform::{DType, Tensor, raw};
 
 use crate::random::Key;
+use crate::random::arguments::check_range;
 
 impl Key {
     /// Returns random integers of a dtype, in which all bits are random: `[..shape]`. For i64, the result has the bits
@@ -34,14 +35,15 @@ impl Key {
         narrowed(&self.bits(shape), dtype)
     }
 
-    /// Returns uniform integers of a dtype in `low..high`: `[..shape]`. If the range is empty, all integers are `low`.
+    /// Returns uniform integers of a dtype in `low..high`: `[..shape]`.
     ///
-    /// As in JAX, a bound that the dtype cannot represent is moved to the nearest integer of the dtype. Only `high` may
-    /// be greater than the greatest integer: the range then includes this integer. So `0..256` is the range of all u8
-    /// numbers.
+    /// `high` may be one more than the greatest integer of the dtype: `0..256` is the range of all u8 numbers.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `dtype` is not an integer dtype.
+    /// If:
+    /// - this is a stack of keys
+    /// - `dtype` is not an integer dtype
+    /// - `shape` has elements, and the range is empty or contains an integer that the dtype does not hold
     ///
     /// # Examples
     /// ```
@@ -62,20 +64,14 @@ impl Key {
         let _called = raw::called("randint_of");
         check_integer(dtype);
         let shape = shape.as_ref();
-        let (least, greatest) = limits(dtype);
-        let is_beyond = high > greatest;
+        let limits = dtype.integer_range().unwrap_or_default();
+        check_range(shape, (low, high), limits);
         if bits_in(dtype) < 32 {
             // Narrow dtypes are drawn as i32, because remainders of 32 random bits are less biased.
-            let (low, high) = (low.clamp(least, greatest), high.clamp(least, greatest + 1));
             return self.randint_of(DType::I32, shape, low, high).convert(dtype);
         }
-        let (low, high) = (low.clamp(least, greatest), high.clamp(least, greatest));
-        let span = match (high > low, is_beyond) {
-            (false, _) => 1,
-            (true, false) => high.abs_diff(low),
-            // If the range contains all integers of the dtype, the span is 2^width. `Span::new` stores this span as 0.
-            (true, true) => high.abs_diff(low) + 1,
-        };
+        // If the range contains all integers of the dtype, the span is 2^width. `Span::new` stores this span as 0.
+        let span = if high > low { high.abs_diff(low) } else { 1 };
         // No closure is used here, because a panic in a closure would not report the caller's line.
         let upper = self.fold_in(0_u32).bits_of(unsigned(dtype), shape);
         let lower = self.fold_in(1_u32).bits_of(unsigned(dtype), shape);
@@ -119,18 +115,6 @@ fn bits_in(dtype: DType) -> u32 {
         DType::I16 | DType::U16 => 16,
         DType::I64 => 64,
         _ => 32,
-    }
-}
-
-fn limits(dtype: DType) -> (i64, i64) {
-    match dtype {
-        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        DType::U8 => (0, u8::MAX.into()),
-        DType::U16 => (0, u16::MAX.into()),
-        DType::U32 => (0, u32::MAX.into()),
-        _ => (i64::MIN, i64::MAX),
     }
 }
 

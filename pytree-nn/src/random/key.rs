@@ -103,16 +103,27 @@ impl Key {
 
     /// Returns a new key that is computed from this key and an integer, for example the number of the training step.
     ///
-    /// `data` is a number or a scalar integer tensor, and may be traced.
+    /// `data` is a Rust integer, for instance a `u32` or `usize`, or a scalar integer tensor, which may be traced. As in
+    /// JAX, 32 bits of it count: a negative number is taken modulo 2³².
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `data` is not a single integer.
+    /// If this is a stack of keys, if `data` is a tensor other than a single integer, or if `data` is a Rust integer that
+    /// 32 bits do not hold.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// let key = Key::new(0);
+    /// let epochs: Vec<usize> = vec![0, 1];
+    /// assert_ne!(key.fold_in(epochs[0]), key.fold_in(epochs[1]));
+    /// assert_eq!(key.fold_in(epochs[1]), key.fold_in(1_u32));
+    /// ```
     #[doc(alias = "jax.random.fold_in")]
     #[must_use]
     #[track_caller]
-    pub fn fold_in(&self, data: impl Into<Tensor>) -> Self {
+    pub fn fold_in(&self, data: impl FoldIn) -> Self {
         let _called = raw::called("fold_in");
-        let data = data.into();
+        let data = data.data();
         assert!(
             data.rank() == 0 && !data.dtype().is_float() && data.dtype() != DType::Bool,
             "cannot fold {} into a key: expected a single integer; to fold in several integers, use `vmap`",
@@ -158,6 +169,50 @@ impl Key {
         (row(&self.0, 0, 0), row(&self.0, 1, 0))
     }
 }
+
+/// An integer that [`Key::fold_in`] takes: a Rust integer, or a scalar tensor of integers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be folded into a key",
+    label = "expected an integer, or a tensor of one integer",
+    note = "pass a Rust integer such as a `u32` or `usize`, a `Tensor` or a `&Tensor`"
+)]
+pub trait FoldIn {
+    /// Returns the integer as a tensor.
+    #[doc(hidden)]
+    fn data(self) -> Tensor;
+}
+
+impl FoldIn for Tensor {
+    fn data(self) -> Tensor {
+        self
+    }
+}
+
+impl FoldIn for &Tensor {
+    fn data(self) -> Tensor {
+        self.clone()
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl FoldIn for $integer {
+            #[track_caller]
+            fn data(self) -> Tensor {
+                let word = u32::try_from(self).ok();
+                let signed = || i32::try_from(self).ok().map(i32::cast_unsigned);
+                let Some(word) = word.or_else(signed) else {
+                    panic!(
+                        "cannot fold {self} into a key: 32 bits do not hold it; fold its upper and its lower 32 bits in, \
+                         one after the other"
+                    )
+                };
+                Tensor::from(word)
+            }
+        }
+    )*};
+}
+integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
 /// Returns the slice of a tensor at one position of an axis, without this axis.
 #[track_caller]
@@ -207,6 +262,15 @@ mod tests {
         let keys = key.split(3);
         assert_eq!(keys[2], key.fold_in(2));
         assert_eq!(keys[1], key.fold_in(Tensor::from(1_u32)));
+        assert_eq!(keys[1], key.fold_in(1_usize));
+        assert_eq!(keys[1], key.fold_in(1_i64));
+        assert_eq!(key.fold_in(-1_i64), key.fold_in(u32::MAX));
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot fold 4294967296 into a key: 32 bits do not hold it")]
+    fn integers_above_32_bits_are_refused() {
+        let _ = Key::new(0).fold_in(1_usize << 32);
     }
 
     #[test]

@@ -2,20 +2,24 @@
 
 use pytree_transform::{DType, Tensor, raw, vmap, while_loop};
 
-use crate::functions::lgamma;
+use crate::functions::log_factorial;
 use crate::random::Key;
+use crate::random::arguments::check_elements;
 use crate::random::distributions::check_float;
+use crate::random::rounding::product_plus;
 
 /// Methods that draw by rejection. The numbers agree with `jax.random`, up to rounding. The loops run until all numbers
 /// are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.
 impl Key {
     /// Returns numbers from the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
     ///
-    /// `concentration` is the shape parameter α > 0. It broadcasts to `shape`, and has the dtype of the result. The
+    /// `concentration` is the shape parameter α ≥ 0. It broadcasts to `shape`, and has the dtype of the result. The
     /// source is Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `concentration` does not broadcast to `shape` or is not a tensor of floats.
+    /// If this is a stack of keys, if `concentration` does not broadcast to `shape` or is not a tensor of floats, or if
+    /// an element is known to be negative or not finite. In a compiled function, such an element gives NaN or an
+    /// arbitrary number.
     ///
     /// # Examples
     /// ```
@@ -54,6 +58,12 @@ impl Key {
     #[track_caller]
     fn gamma_in(&self, space: Space, concentration: &Tensor, shape: &[usize]) -> Tensor {
         check_float(concentration.dtype());
+        check_elements(
+            concentration,
+            "the concentration",
+            "finite numbers of at least 0",
+            |x| x >= 0.0 && x.is_finite(),
+        );
         let count = shape.iter().product();
         let concentrations = concentration.broadcast_to(shape).reshape([count]);
         if count == 0 {
@@ -69,8 +79,9 @@ impl Key {
     /// `a` and `b` are positive, broadcast to `shape`, and have the dtype of the result.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, or if `a` and `b` are not floats of the
-    /// same dtype.
+    /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, if `a` and `b` are not floats of the same
+    /// dtype, or if an element is known to be negative, 0 or not finite. In a compiled function, such an element gives
+    /// NaN or an arbitrary number.
     ///
     /// # Examples
     /// ```
@@ -84,6 +95,11 @@ impl Key {
     pub fn beta(&self, a: &Tensor, b: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("beta");
         let shape = shape.as_ref();
+        for (name, parameter) in [("a =", a), ("b =", b)] {
+            check_elements(parameter, name, "finite numbers above 0", |x| {
+                x > 0.0 && x.is_finite()
+            });
+        }
         let log_a = self.fold_in(0_u32).loggamma(a, shape);
         let log_b = self.fold_in(1_u32).loggamma(b, shape);
         // Both numbers are divided by the greater number, so that the denominator does not underflow.
@@ -94,12 +110,14 @@ impl Key {
 
     /// Returns integers of the Poisson distribution: `i32[..shape]`.
     ///
-    /// `rate` is the mean λ ≥ 0, a tensor of floats that broadcasts to `shape`. As in JAX, the numbers are computed in
-    /// f32. Knuth's algorithm is used for λ < 10, and transformed rejection for larger λ (Hörmann 1993, "The
-    /// transformed rejection method for generating Poisson random variables"). For a rate of NaN, the integers are -1.
+    /// `rate` is the mean λ from 0 to 2·10⁹, a tensor of floats that broadcasts to `shape`. The numbers are those of JAX,
+    /// which computes them in f32. Knuth's algorithm is used for λ < 10, and transformed rejection for larger λ (Hörmann
+    /// 1993, "The transformed rejection method for generating Poisson random variables").
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `rate` does not broadcast to `shape` or is not a tensor of floats.
+    /// If this is a stack of keys, if `rate` does not broadcast to `shape` or is not a tensor of floats, or if a rate is
+    /// known to be out of range or NaN. In a compiled function, such a rate gives -1, as JAX gives for negative rates and
+    /// NaN.
     ///
     /// # Examples
     /// ```
@@ -113,16 +131,24 @@ impl Key {
     pub fn poisson(&self, rate: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("poisson");
         check_float(rate.dtype());
+        check_elements(rate, "the rate", "numbers from 0 to 2e9", |rate| {
+            (0.0..=GREATEST_RATE).contains(&rate)
+        });
         let shape = shape.as_ref();
         let rate = rate.convert(DType::F32).broadcast_to(shape);
-        let zeros = Tensor::zeros_like(&rate);
-        let is_small = rate.less(10.0) | rate.isnan();
-        let small = knuth(self, &is_small.select(&rate, &zeros));
-        let large = is_small.select(&Tensor::full_like(&rate, 1e5), &rate);
+        let is_large = rate.greater_equal(10.0) & rate.less_equal(GREATEST_RATE);
+        let is_small = rate.greater_equal(0.0) & rate.less(10.0);
+        let small = knuth(self, &is_small.select(&rate, &Tensor::zeros_like(&rate)));
+        // A rate that is not large must not end the loop earlier or later than in JAX.
+        let large = is_large.select(&rate, &Tensor::full_like(&rate, 1e5));
         let drawn = is_small.select(&small, &rejected(self, &large));
-        rate.equal(0.0).select(&Tensor::zeros_like(&drawn), &drawn)
+        let drawn = rate.equal(0.0).select(&Tensor::zeros_like(&drawn), &drawn);
+        (is_small | is_large).select(&drawn, &Tensor::full_like(&drawn, -1))
     }
 }
+
+/// The greatest rate whose Poisson numbers fit i32.
+const GREATEST_RATE: f64 = 2e9;
 
 /// Whether a number or its logarithm is drawn.
 #[derive(Clone, Copy, PartialEq)]
@@ -199,14 +225,19 @@ fn knuth(key: &Key, rate: &Tensor) -> Tensor {
 }
 
 /// Returns Poisson numbers for large λ: draws from a transformed uniform distribution until all numbers are accepted.
+///
+/// A number is accepted by a comparison of sums whose terms are near 10⁶, where one rounding more changes a number of
+/// about one in a hundred keys. So each product that XLA adds without rounding is added without rounding here.
 fn rejected(key: &Key, rate: &Tensor) -> Tensor {
     let shape = rate.shape().to_vec();
     let log_rate = rate.log();
-    let b = rate.sqrt() * 2.53 + 0.931;
-    let a = &b * 0.02483 - 0.059;
+    let number = |number: f32| Tensor::from(number);
+    let b = product_plus(&rate.sqrt(), &number(2.53), &number(0.931));
+    let a = product_plus(&b, &number(0.02483), &number(-0.059));
     let inverse_alpha = 1.1328 / (&b - 3.4) + 1.1239;
     let v_limit = 0.9277 - 3.6224 / (&b - 2.0);
-    let none = Tensor::full(DType::Bool, &shape, 0.0);
+    let negative_rate = -rate;
+    let none = Tensor::full(DType::Bool, &shape, false);
     let start = (Tensor::full_like(rate, -1.0), none, key.clone());
     let (numbers, ..) = while_loop(
         |(_, accepted, _): &(Tensor, Tensor, Key)| !accepted.all(),
@@ -214,9 +245,10 @@ fn rejected(key: &Key, rate: &Tensor) -> Tensor {
             let u = key.fold_in(1_u32).uniform(DType::F32, &shape) - 0.5;
             let v = key.fold_in(2_u32).uniform(DType::F32, &shape);
             let shifted = 0.5 - u.abs();
-            let k = ((&a * 2.0 / &shifted + &b) * &u + rate + 0.43).floor();
+            let width = &a * 2.0 / &shifted + &b;
+            let k = (product_plus(&width, &u, rate) + 0.43).floor();
             let s = (&v * &inverse_alpha / (&a / (&shifted * &shifted) + &b)).log();
-            let t = &k * &log_rate - rate - lgamma(&(&k + 1.0));
+            let t = product_plus(&k, &log_rate, &negative_rate) - log_factorial(&k);
             let is_inside = shifted.greater_equal(0.07) & v.less_equal(&v_limit);
             let is_tail = shifted.less(0.013) & v.greater(&shifted);
             let is_refused = k.less(0.0) | is_tail;

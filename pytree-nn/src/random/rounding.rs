@@ -1,6 +1,15 @@
-//! Functions of f64 numbers that represent numbers of a float dtype: rounding, and the next number above or below.
+//! Rounding as in JAX: functions of f64 numbers that represent numbers of a float dtype, and products that are added
+//! without rounding.
 
-use pytree_transform::{DType, bf16, f16};
+use pytree_transform::{DType, Tensor, bf16, f16};
+
+/// Returns `x · y + z` of f32 numbers with one rounding, as XLA computes it: the product of two f32 numbers is exact in
+/// f64. An operand may already be converted to f64.
+#[track_caller]
+pub(crate) fn product_plus(x: &Tensor, y: &Tensor, z: &Tensor) -> Tensor {
+    let wide = |operand: &Tensor| operand.convert(DType::F64);
+    (wide(x) * wide(y) + wide(z)).convert(DType::F32)
+}
 
 /// Returns `value` rounded to a float dtype. JAX rounds each step of a computation in this way.
 #[allow(clippy::cast_possible_truncation, reason = "the function rounds")]

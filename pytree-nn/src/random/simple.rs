@@ -100,7 +100,7 @@ impl Key {
     /// integer dtype.
     ///
     /// # Panics
-    /// If this is a stack of keys.
+    /// If this is a stack of keys, or if `dtype` does not hold -1.
     ///
     /// # Examples
     /// ```
@@ -113,6 +113,11 @@ impl Key {
     #[track_caller]
     pub fn rademacher(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("rademacher");
+        let is_signed = dtype.integer_range().is_some_and(|(least, _)| least < 0);
+        assert!(
+            dtype.is_float() || is_signed,
+            "cannot draw {dtype} from -1 and 1: expected a float dtype or a signed integer dtype"
+        );
         self.bernoulli(0.5, shape).convert(dtype) * 2 - 1
     }
 }
