@@ -13,6 +13,7 @@ mod attributes;
 mod axes;
 mod check;
 mod collection;
+mod debug_print;
 mod errors;
 mod expand;
 mod fallback;
@@ -105,6 +106,14 @@ fn pytree(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {
 #[proc_macro]
 pub fn tree_of_tokens(input: TokenStream) -> TokenStream {
     tree::expand(input.into()).into()
+}
+
+/// Prints tensors when their values are known. The first group of the input is the path of the crate. `debug_print!` calls
+/// this macro.
+#[doc(hidden)]
+#[proc_macro]
+pub fn debug_print_of_tokens(input: TokenStream) -> TokenStream {
+    debug_print::expand(input.into()).into()
 }
 
 /// Makes `Box<dyn Trait>` a module, so that a field can be a `Vec<Box<dyn Layer>>`. Write the attribute above the

@@ -7,12 +7,33 @@ use pytree_transform::{AbstractArray, Tensor, TensorError};
 use thiserror::Error;
 
 /// The error of a layer, loss or metric that received an invalid input. Nothing was computed.
+///
+/// An error of a tensor operation converts to it, so a function that calls layers and operations returns `InputError`, and
+/// uses `?` for both.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{InputError, Linear, Rngs, try_softmax_cross_entropy};
+/// use pytree_transform::{DType, Tensor};
+/// fn loss(layer: &Linear, x: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
+///     let logits = layer.try_forward(&x.try_reshape([-1, 3])?)?;
+///     Ok(try_softmax_cross_entropy(&logits, labels)?.try_mean()?)
+/// }
+/// let layer = Linear::new(3, 2, &mut Rngs::new(0));
+/// let labels = Tensor::from([0, 1]);
+/// assert!(loss(&layer, &Tensor::ones(DType::F32, [6]), &labels).is_ok());
+/// let error = loss(&layer, &Tensor::ones(DType::F32, [7]), &labels).unwrap_err();
+/// assert!(error.to_string().starts_with("cannot reshape f32[7]"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// Inputs or arrays of the layer do not match the named axes. The error lists all mismatches.
     #[error(transparent)]
     Shapes(#[from] ShapeError),
+    /// A tensor operation beside the layers failed.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
     /// An input has a wrong shape or dtype, in a way that named axes do not describe.
     #[error("{what} expects {expected}, found {found}; {fix}")]
     Input {

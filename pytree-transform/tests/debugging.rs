@@ -185,6 +185,8 @@ fn debug_print_accepts_all_formats() {
     debug_print!("one {}", x);
     debug_print!("two {} {:?}", &x, x.sum(),);
     debug_print!("named {x} {y}", x = x, y = &x);
+    debug_print!("captured {x:?} {x}, {} and {{x}}", x.sum());
+    jit(|x: Tensor| debug_print!("captured {x}"))(x.clone());
     assert_eq!(x.len(), 2, "it was borrowed");
 }
 

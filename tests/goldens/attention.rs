@@ -118,7 +118,10 @@ fn sinusoidal_positions_follow_the_paper() {
     for case in cases("sinusoidals", 4) {
         let expected = tensor(&case["y"]);
         let features = case["features"].as_u64().unwrap() as usize;
-        let found = sinusoidal_positions(&tensor(&case["positions"]), features, expected.dtype());
+        let found = sinusoidal_positions(
+            &tensor(&case["positions"]).convert(expected.dtype()),
+            features,
+        );
         assert_close("sinusoidal", &found, &expected);
     }
 }

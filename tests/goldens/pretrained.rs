@@ -472,7 +472,7 @@ fn file_of_pytorch_is_read() {
     assert_eq!(checkpoint::metadata(&file.0).unwrap()["format"], "pt");
     let options = LoadOptions::new()
         .names(WeightNames::pytorch())
-        .rename(|name| name.replacen("fc.", "", 1))
+        .rename_with(|name| name.replacen("fc.", "", 1))
         .convert_floats();
     let template = Linear::new(5, 3, &mut Rngs::new(0));
     let (linear, report) = checkpoint::load_with(&file.0, &template, &options).unwrap();

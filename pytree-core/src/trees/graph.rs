@@ -66,6 +66,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 /// # Panics
 /// In the same cases as `tree::any_leaves`.
 #[inline]
+#[track_caller]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }

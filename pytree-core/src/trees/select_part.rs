@@ -13,7 +13,8 @@ use crate::trees::partition::Partition;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no parts of `{L}` leaves",
     label = "a module, a tensor, or a tuple or container of them is needed here",
-    note = "to select parts of your own type, write `#[derive(Module)]` or `#[derive(Pytree)]` on it"
+    note = "to select parts of your own type, write `#[derive(Module)]` or `#[derive(Pytree)]` on it",
+    note = "in a generic function over models, add the bound `Model` to the type parameter"
 )]
 pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
     /// The type in which the selected leaves are returned.

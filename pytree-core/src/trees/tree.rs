@@ -72,6 +72,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 /// assert_eq!(leaves[1].downcast_ref::<i32>(), Some(&2));
 /// ```
 #[inline]
+#[track_caller]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }

@@ -416,9 +416,15 @@ fn shown(name: &str) -> Cow<'_, str> {
 
 /// Returns what the user can do about the mismatches.
 fn advice(mismatches: &[Mismatch]) -> String {
-    let mut text =
-        "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, "
-            .to_owned();
+    let mut text = match mismatches.iter().find_map(other_schedule) {
+        Some(place) => format!(
+            "the file has another kind of schedule at `{}`: make the optimizer with the kind that was saved, and change it \
+             after the load with `Optimizer::set_learning_rate`; or ",
+            shown(place)
+        ),
+        None => String::new(),
+    };
+    text += "load it into a model with the saved structure, rename leaves with `LoadOptions::rename_with`, ";
     let has = |wanted: fn(&Mismatch) -> bool| mismatches.iter().any(wanted);
     if has(|mismatch| matches!(mismatch, Mismatch::Missing { .. })) {
         text.push_str("keep the template's values of missing leaves with `allow_missing()`, ");
@@ -428,6 +434,15 @@ fn advice(mismatches: &[Mismatch]) -> String {
     }
     text.push_str("name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`");
     text
+}
+
+/// Returns the path of the schedule if a leaf of a schedule is only in the file or only in the template.
+fn other_schedule(mismatch: &Mismatch) -> Option<&str> {
+    let (Mismatch::Missing { name, .. } | Mismatch::Unexpected { name, .. }) = mismatch else {
+        return None;
+    };
+    let (schedule, _) = name.split_once(".function.")?;
+    schedule.contains("steps[").then_some(schedule)
 }
 
 fn prefixed(prefix: Option<&OtherPrefix>) -> String {

@@ -37,6 +37,37 @@ pub enum Best {
     Highest,
 }
 
+/// The metric of a checkpoint: a Rust number, or `None`. Read the number of a tensor with `item`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::checkpoint::SavedMetric;
+/// use pytree_transform::Tensor;
+/// let loss = Tensor::from(0.5_f32);
+/// assert_eq!(SavedMetric::from(loss.item::<f32>()), SavedMetric::from(0.5_f64));
+/// assert_ne!(SavedMetric::from(None), SavedMetric::from(3_usize));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SavedMetric(Option<f64>);
+
+impl From<Option<f64>> for SavedMetric {
+    fn from(metric: Option<f64>) -> Self {
+        Self(metric)
+    }
+}
+
+macro_rules! metrics {
+    ($($number:ty),*) => {$(
+        impl From<$number> for SavedMetric {
+            #[allow(clippy::cast_lossless, trivial_numeric_casts, reason = "of some types only")]
+            fn from(metric: $number) -> Self {
+                Self(Some(metric as f64))
+            }
+        }
+    )*};
+}
+metrics!(f32, f64, i32, i64, u32, u64, usize);
+
 /// The options of a [`CheckpointFolder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderOptions {
@@ -136,8 +167,8 @@ impl CheckpointFolder {
     /// Saves a checkpoint, and then removes the checkpoints that are neither among the last nor the best. The
     /// checkpoint that was just saved always remains.
     ///
-    /// The last checkpoints are those with the highest steps. A `metric` may be a number or `None`. A checkpoint with
-    /// NaN or without a metric is never the best.
+    /// The last checkpoints are those with the highest steps. A `metric` is a Rust number or `None`; see
+    /// [`SavedMetric`]. A checkpoint with NaN or without a metric is never the best.
     ///
     /// # Errors
     /// Returns the errors of [`save_with`](crate::checkpoint::save_with), and [`CheckpointError::Folder`] if an old
@@ -146,9 +177,9 @@ impl CheckpointFolder {
         &self,
         step: usize,
         state: &T,
-        metric: impl Into<Option<f64>>,
+        metric: impl Into<SavedMetric>,
     ) -> Result<Saved, CheckpointError> {
-        let metric = metric.into();
+        let metric = metric.into().0;
         let name = format!("{BEGINNING}{step:0DIGITS$}{END}");
         let path = self.directory.join(name);
         save_in_folder(&path, state, &self.options.save, (step, metric), FAMILY)?;
@@ -181,9 +212,9 @@ impl CheckpointFolder {
         &self,
         step: usize,
         state: &T,
-        metric: impl Into<Option<f64>>,
+        metric: impl Into<SavedMetric>,
     ) -> Result<Saved, CheckpointError> {
-        let metric = metric.into();
+        let metric = metric.into().0;
         let path = self.directory.join(format!("{BEGINNING}{step:0DIGITS$}"));
         let save = ShardedSave {
             path: &path,

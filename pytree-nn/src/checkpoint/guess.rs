@@ -154,17 +154,17 @@ impl fmt::Display for OtherPrefix {
             (false, true) => write!(
                 f,
                 " begin with `{stored}`, but the names in the template do not: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| name.strip_prefix({stored:?}).unwrap_or(name).to_owned())"
+                 `LoadOptions::new().rename_with(|name| name.strip_prefix({stored:?}).unwrap_or(name).to_owned())"
             ),
             (true, _) => write!(
                 f,
                 " do not begin with `{expected}`, but the names in the template do: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| {expected:?}.to_owned() + name)"
+                 `LoadOptions::new().rename_with(|name| {expected:?}.to_owned() + name)"
             ),
             (false, false) => write!(
                 f,
                 " begin with `{stored}`, but the names in the template begin with `{expected}`: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| name.strip_prefix({stored:?}).map_or(name.to_owned(), |rest| {expected:?}.to_owned() + rest))"
+                 `LoadOptions::new().rename_with(|name| name.strip_prefix({stored:?}).map_or(name.to_owned(), |rest| {expected:?}.to_owned() + rest))"
             ),
         }?;
         f.write_str(if fitting == unused {

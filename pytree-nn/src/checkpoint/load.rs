@@ -58,7 +58,7 @@ pub fn load<T: PytreeOf<Tensor>>(
 ///
 /// let template = Linear::new(1, 3, &mut Rngs::new(0));
 /// let options = LoadOptions::new()
-///     .rename(|name| name.replace("['encoder/kernel']", "weight"))
+///     .rename_with(|name| name.replace("['encoder/kernel']", "weight"))
 ///     .allow_missing()
 ///     .allow_unused();
 /// let (loaded, report) = checkpoint::load_with(&path, &template, &options)?;
@@ -176,12 +176,13 @@ impl<'f> LoadOptions<'f> {
         Self::default()
     }
 
-    /// Renames the leaves of the file: `rename` maps each name in the file to the name in the template. If this method
-    /// is called several times, the functions are applied one after the other. With [`names`](Self::names), the
+    /// Renames the leaves of the file: `rename` maps each name in the file to the name in the template. To rename by
+    /// pattern, use [`WeightNames::rename`]. If this method is called several times, the functions are applied one after
+    /// the other. With [`names`](Self::names), the
     /// functions are applied first. They then return names of the library that wrote the file, for instance without a
     /// prefix.
     #[must_use]
-    pub fn rename(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
+    pub fn rename_with(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
         self.renames.push(Box::new(rename));
         self
     }

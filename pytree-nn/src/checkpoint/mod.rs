@@ -31,7 +31,7 @@ use crate::checkpoint::bytes::dtype_name;
 use crate::checkpoint::source::Source;
 
 pub use error::{AxisMismatch, CheckpointError, Mismatch};
-pub use folder::{Best, CheckpointFolder, FolderOptions, Saved};
+pub use folder::{Best, CheckpointFolder, FolderOptions, Saved, SavedMetric};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_with};
 pub use load_report::{Converted, LoadReport};

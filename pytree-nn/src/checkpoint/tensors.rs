@@ -73,6 +73,7 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Check
 ///
 /// # Panics
 /// If the separator is empty.
+#[track_caller]
 pub fn nested_tensors(
     path: impl AsRef<Path>,
     separator: &str,

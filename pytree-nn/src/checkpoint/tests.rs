@@ -10,7 +10,7 @@ mod names;
 use super::*;
 use crate::checkpoint::bytes::Stored;
 use crate::files;
-use crate::{Activation, Linear, Mlp, Optimizer, Rngs, adam};
+use crate::{Activation, Linear, Mlp, Optimizer, Rngs, Schedule, adam};
 use pytree_core::PytreeOf;
 use pytree_core::Shared;
 use pytree_transform::Tensor;
@@ -187,10 +187,31 @@ fn all_mismatches_are_reported_at_once() {
             "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
             "  ['shape'] is f32[1] in the file, expected f32[1,2]",
             "  ['type'] is f32[1] in the file, expected f64[1]; convert it with `LoadOptions::convert_floats`",
-            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename_with`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
     assert!(text.starts_with("cannot load the checkpoint"), "{text}");
+}
+
+#[test]
+fn other_kind_of_schedule_is_named() {
+    let scratch = Scratch::new("schedule");
+    let model = mlp(&[2, 1]);
+    let saved = Optimizer::new(&model, adam(1e-3));
+    save(&scratch.0, &saved).unwrap();
+    let template = Optimizer::new(&model, adam(Schedule::linear(1e-3, 0.0, 10)));
+    let error = load(&scratch.0, &template).unwrap_err().to_string();
+    assert!(
+        error.contains("the file has another kind of schedule at `"),
+        "{error}"
+    );
+    assert!(
+        error.contains("make the optimizer with the kind that was saved"),
+        "{error}"
+    );
+    let wider = Optimizer::new(&mlp(&[3, 1]), adam(1e-3));
+    let error = load(&scratch.0, &wider).unwrap_err().to_string();
+    assert!(!error.contains("schedule"), "{error}");
 }
 
 #[test]
@@ -199,7 +220,7 @@ fn renamed_part_is_loaded_with_report() {
     let trained = mlp(&[2, 3, 1]);
     save(&scratch.0, &BTreeMap::from([("old", trained.clone())])).unwrap();
     let fresh = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(9));
-    let unwrapped = || LoadOptions::new().rename(|name| name.replacen("['old'].", "", 1));
+    let unwrapped = || LoadOptions::new().rename_with(|name| name.replacen("['old'].", "", 1));
     let (loaded, report) = load_with(&scratch.0, &fresh, &unwrapped()).unwrap();
     assert_eq!(loaded, trained);
     assert_eq!(
@@ -210,7 +231,7 @@ fn renamed_part_is_loaded_with_report() {
 
     // Only the first layer of the file fits the template. The second layer is renamed, so its leaves are unused.
     let first_only = || {
-        unwrapped().rename(|name| match name.strip_prefix("layers[1]") {
+        unwrapped().rename_with(|name| match name.strip_prefix("layers[1]") {
             Some(rest) => format!("removed{rest}"),
             None => name.to_owned(),
         })
@@ -236,7 +257,7 @@ fn renamed_part_is_loaded_with_report() {
             .contains("layers[1].weight is f32[3,1] in the file as `['old'].layers[1].weight`, expected [in out] = f32[3,5]: out is 1 in the file and 5 in the model"),
         "{error}"
     );
-    let merged = all().rename(|name| name.replace("layers[1]", "layers[0]"));
+    let merged = all().rename_with(|name| name.replace("layers[1]", "layers[0]"));
     let error = load_with(&scratch.0, &fresh, &merged).unwrap_err();
     assert!(
         error.to_string().contains(
@@ -321,11 +342,11 @@ fn model_is_loaded_from_model_and_optimizer_as_suggested() {
     let other = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(9));
     let error = load(&scratch.0, &other).unwrap_err().to_string();
     assert!(
-        error.contains("`LoadOptions::new().rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`"),
+        error.contains("`LoadOptions::new().rename_with(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`"),
         "{error}"
     );
     let options = LoadOptions::new()
-        .rename(|name| name.strip_prefix("[0].").unwrap_or(name).to_owned())
+        .rename_with(|name| name.strip_prefix("[0].").unwrap_or(name).to_owned())
         .allow_unused();
     let (loaded, report) = load_with(&scratch.0, &other, &options).unwrap();
     assert_eq!(loaded, model);

@@ -225,19 +225,21 @@ impl GradientTransformation for Chain {
         }
     }
 
+    #[track_caller]
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
         let expected = gradients.len();
         let parameters = wide(parameters);
-        let gradients = wide(&gradients).into_owned();
-        self.steps.iter_mut().fold(gradients, |gradients, step| {
-            let updates = step.update(gradients, &parameters);
+        let mut updates = wide(&gradients).into_owned();
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        for step in &mut self.steps {
+            updates = step.update(updates, &parameters);
             assert!(
                 updates.len() == expected,
                 "cannot update: a transformation of the chain received {expected} gradients and returned {} updates; return one update for each gradient",
                 updates.len()
             );
-            updates
-        })
+        }
+        updates
     }
 
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {

@@ -51,6 +51,23 @@ fn images_with_features_first_are_reported() {
 }
 
 #[test]
+fn images_without_features_are_reported() {
+    let gray = Conv::new(1, 8, [3, 3], &mut Rngs::new(0));
+    let error = gray
+        .try_forward(&ones(&[2, 16, 16]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("add it with `x.expand_dims(-1)`"), "{error}");
+    assert!(!error.contains("16 inputs"), "{error}");
+    let up = ConvTranspose::new(1, 8, [3, 3], &mut Rngs::new(0));
+    let error = up.try_forward(&ones(&[2, 16, 16])).unwrap_err().to_string();
+    assert!(
+        error.contains("pass x with in = 1 (if x lacks this axis, add it)"),
+        "{error}"
+    );
+}
+
+#[test]
 fn mistakes_of_options_name_the_numbers_of_the_user() {
     let made = |options: ConvOptions| {
         panic_message(move || Conv::with_options(4, 6, [3, 3], options, &mut Rngs::new(0)))

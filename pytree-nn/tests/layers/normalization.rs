@@ -2,6 +2,7 @@
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, partition};
+use pytree_nn::data::Batches;
 use pytree_nn::{
     BatchNorm, GroupNorm, Initializer, InputError, InstanceNorm, LayerNorm, NormOptions, RmsNorm,
     Rngs, VarianceFormula, eval,
@@ -184,6 +185,29 @@ fn mask_leaves_elements_out_of_statistics() {
 }
 
 #[test]
+fn mask_of_a_padded_batch_leaves_examples_out() {
+    let examples = Tensor::from([[1.0_f32, 2.0], [3.0, 6.0], [5.0, -1.0]]);
+    let real = BatchNorm::with_options(2, without_parameters(), &mut rngs());
+    let mut masked = real.clone();
+    let batches = Batches::new(examples, 2);
+    let mut short = real;
+    for ((x, mask), plain) in batches.clone().padded().epoch(0).zip(batches.epoch(0)) {
+        assert_eq!(mask.shape(), [2]);
+        if mask.all().item::<bool>() {
+            assert_near(&masked.forward_masked(&x, &mask), &short.forward(&plain));
+            assert_near(&masked.mean, &short.mean);
+            assert_near(&masked.variance, &short.variance);
+        } else {
+            // The statistics are those of the one real example, whose variance is 0.
+            masked.momentum = 0.0;
+            masked.forward_masked(&x, &mask);
+            assert_near(&masked.mean, &Tensor::from([5.0_f32, -1.0]));
+            assert_near(&masked.variance, &Tensor::from([0.0_f32, 0.0]));
+        }
+    }
+}
+
+#[test]
 fn fast_variance_of_large_numbers_is_finite() {
     let x = Tensor::from([[10_000.0_f32], [10_001.0], [10_002.0]]);
     let mut exact = BatchNorm {
@@ -228,7 +252,7 @@ fn wrong_input_reports_the_expectation() {
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
-        "BatchNorm expects a bool mask that broadcasts to the shape [5, 3], found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis; in BatchNorm::forward_masked, features = 3 (from scale)"
+        "BatchNorm expects a bool mask of the first axes of the shape [5, 3], or one that broadcasts to it with 2 axes, found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis; in BatchNorm::forward_masked, features = 3 (from scale)"
     );
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))),

@@ -12,16 +12,17 @@ use crate::tensor::trace::bind;
 /// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
 /// are printed without their tangents.
 ///
-/// The operands are tensors, by value or by reference. A named operand fills the placeholder with the same name. Lines
-/// are printed in program order. Dead-code elimination keeps the printing. Equivalent to `jax.debug.print`.
+/// The operands are tensors, by value or by reference. A named operand fills the placeholder with the same name, and a
+/// placeholder without an operand, such as `{x}`, prints the variable with its name, like in `println!`. Lines are
+/// printed in program order. Dead-code elimination keeps the printing. Equivalent to `jax.debug.print`.
 ///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, debug_print, jit, vmap};
 /// let f = jit(|x: Tensor| {
 ///     let y = x.sin();
-///     debug_print!("x = {x}, y = {y}", x = x, y = &y);
-///     debug_print!("and {} again", y);
+///     debug_print!("x = {x}, y = {y}");
+///     debug_print!("and {} again, the sum of x is {sum}", y, sum = x.sum());
 ///     y * 2.0
 /// });
 /// f(Tensor::from([1.0_f32, 2.0]));
@@ -30,27 +31,8 @@ use crate::tensor::trace::bind;
 #[doc(alias = "jax.debug.print")]
 #[macro_export]
 macro_rules! debug_print {
-    ($format:literal $(, $name:ident = $operand:expr)+ $(,)?) => {
-        $crate::debug_callback(
-            &[$($crate::raw::operand(&$operand)),+],
-            |operands: &[$crate::Tensor]| {
-                let mut operands = operands.iter();
-                ::std::println!($format $(, $name = $crate::raw::next_operand(&mut operands))+);
-            },
-        )
-    };
-    ($format:literal $(, $operand:expr)* $(,)?) => {
-        $crate::debug_callback(
-            &[$($crate::raw::operand(&$operand)),*],
-            |operands: &[$crate::Tensor]| {
-                #[allow(unused_mut, unused_variables, reason = "there may be no operands")]
-                let mut operands = operands.iter();
-                ::std::println!($format $(, {
-                    let _ = ::std::stringify!($operand);
-                    $crate::raw::next_operand(&mut operands)
-                })*);
-            },
-        )
+    ($($tokens:tt)*) => {
+        $crate::raw::debug_print_of_tokens! { [$crate] $($tokens)* }
     };
 }
 

@@ -12,33 +12,52 @@ use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;
 use crate::tensor::Tensor;
 
+/// The padding of an axis in [`Tensor::pad`]: the pair `(low, high)`, or the triple `(low, high, interior)`.
+pub trait PadWidths {
+    /// Returns the numbers of elements before the first element, after the last element, and between neighbours.
+    fn widths(&self) -> (isize, isize, usize);
+}
+
+impl PadWidths for (isize, isize) {
+    fn widths(&self) -> (isize, isize, usize) {
+        (self.0, self.1, 0)
+    }
+}
+
+impl PadWidths for (isize, isize, usize) {
+    fn widths(&self) -> (isize, isize, usize) {
+        *self
+    }
+}
+
 impl Tensor {
-    /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the padding elements before the
-    /// first element, after the last element, and between neighbours. A negative first or second number removes
-    /// elements. For other modes of `numpy.pad` than a constant, see [`pad_mode`](Self::pad_mode).
+    /// Pads the tensor with `value`. For each axis, `padding` holds a pair or a triple of numbers: the padding elements
+    /// before the first element, after the last element, and between neighbours, which are 0 in a pair. A negative first
+    /// or second number removes elements. For other modes of `numpy.pad` than a constant, see [`pad_mode`](Self::pad_mode).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// let x = Tensor::from([1.0_f32, 2.0]);
+    /// assert_eq!(x.pad(0.0, [(1, 2)]).to_vec::<f32>(), [0.0, 1.0, 2.0, 0.0, 0.0]);
     /// assert_eq!(x.pad(0.0, [(1, 0, 1)]).to_vec::<f32>(), [0.0, 1.0, 0.0, 2.0]);
     /// ```
     ///
     /// # Panics
-    /// Panics if `padding` does not have one triple for each axis, or if more elements are removed than an axis has.
+    /// Panics if `padding` does not have one pair or triple for each axis, or if more elements are removed than an axis has.
     #[doc(alias("jnp.pad", "lax.pad", "F.pad"))]
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]
-    pub fn try_pad(
+    pub fn try_pad<P: PadWidths>(
         &self,
         value: impl Operand,
-        padding: impl AsRef<[(isize, isize, usize)]>,
+        padding: impl AsRef<[P]>,
     ) -> Result<Self, TensorError> {
-        let padding = padding.as_ref();
-        let low: PerAxis<isize> = padding.iter().map(|axis| axis.0).collect();
-        let high: PerAxis<isize> = padding.iter().map(|axis| axis.1).collect();
-        let interior: PerAxis = padding.iter().map(|axis| axis.2).collect();
+        let padding = padding.as_ref().iter().map(PadWidths::widths);
+        let low: PerAxis<isize> = padding.clone().map(|axis| axis.0).collect();
+        let high: PerAxis<isize> = padding.clone().map(|axis| axis.1).collect();
+        let interior: PerAxis = padding.map(|axis| axis.2).collect();
         slice::pad(self, &value.beside(self)?, &low, &high, &interior)
     }
 

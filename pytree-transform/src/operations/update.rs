@@ -11,7 +11,7 @@ use self::scattered::Scattered;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
-use crate::operations::indexing::{Index, Plan};
+use crate::operations::indexing::{Index, Indices, Plan};
 use crate::primitives::create;
 use crate::primitives::elementwise::binary;
 use crate::primitives::elementwise::operators::Operand;
@@ -62,10 +62,10 @@ impl Tensor {
     /// assert_eq!(x.at(ix![.., -1]).add(1.0), Tensor::from([[1.0, 3.0], [3.0, 5.0]]));
     /// ```
     #[doc(alias = "jnp.ndarray.at")]
-    pub fn at(&self, indices: impl AsRef<[Index]>) -> At<'_> {
+    pub fn at(&self, indices: impl Indices) -> At<'_> {
         At {
             tensor: self,
-            place: Place::Basic(indices.as_ref().to_vec()),
+            place: Place::Basic(indices.indices().to_vec()),
         }
     }
 

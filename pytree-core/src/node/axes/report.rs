@@ -301,8 +301,13 @@ impl Report {
         let fix = match from {
             Some(from) if from.owner == Owner::Module && origin.owner == Owner::Argument => {
                 let module = &self.module;
+                // An array that lacks an axis of length 1 is no reason for a wider module.
+                let added = match length {
+                    1 => format!(" (if {place} lacks this axis, add it)"),
+                    _ => String::new(),
+                };
                 format!(
-                    "pass {place} with {name} = {length}, or make the {module} with {name} = {found}"
+                    "pass {place} with {name} = {length}{added}, or make the {module} with {name} = {found}"
                 )
             }
             Some(from) if from.recorded == origin.recorded => {

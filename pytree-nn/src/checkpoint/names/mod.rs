@@ -142,8 +142,8 @@ impl WeightNames {
 
     /// Sets the text between the steps of a path in the file. The default is a dot. Files of Flax often have `/`.
     #[must_use]
-    pub fn separator(mut self, separator: &str) -> Self {
-        separator.clone_into(&mut self.separator);
+    pub fn separator(mut self, separator: impl Into<String>) -> Self {
+        self.separator = separator.into();
         self
     }
 
@@ -153,9 +153,9 @@ impl WeightNames {
     /// If a pattern is invalid, or if `file` and `model` have different placeholders.
     #[must_use]
     #[track_caller]
-    pub fn rename(mut self, file: &str, model: &str) -> Self {
+    pub fn rename(mut self, file: impl AsRef<str>, model: impl Into<String>) -> Self {
         self.rules
-            .push(rule("rename", file, vec![model.to_owned()]));
+            .push(rule("rename", file.as_ref(), vec![model.into()]));
         self
     }
 
@@ -168,11 +168,11 @@ impl WeightNames {
     #[track_caller]
     pub fn split<S: Into<String>>(
         mut self,
-        file: &str,
+        file: impl AsRef<str>,
         models: impl IntoIterator<Item = S>,
     ) -> Self {
         let models = models.into_iter().map(Into::into).collect();
-        self.rules.push(rule("split", file, models));
+        self.rules.push(rule("split", file.as_ref(), models));
         self
     }
 
@@ -182,9 +182,9 @@ impl WeightNames {
     /// If the pattern is invalid.
     #[must_use]
     #[track_caller]
-    pub fn layout(mut self, model: &str, layout: WeightLayout) -> Self {
+    pub fn layout(mut self, model: impl AsRef<str>, layout: WeightLayout) -> Self {
         self.layouts
-            .push((parsed("set the layout of", model), layout));
+            .push((parsed("set the layout of", model.as_ref()), layout));
         self
     }
 
@@ -195,8 +195,8 @@ impl WeightNames {
     /// If the pattern is invalid.
     #[must_use]
     #[track_caller]
-    pub fn ignore(mut self, file: &str) -> Self {
-        self.ignored.push(parsed("ignore", file));
+    pub fn ignore(mut self, file: impl AsRef<str>) -> Self {
+        self.ignored.push(parsed("ignore", file.as_ref()));
         self
     }
 

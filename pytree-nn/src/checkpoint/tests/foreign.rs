@@ -340,7 +340,7 @@ fn every_difference_from_a_foreign_file_is_listed() {
                its transpose has this shape: load it with the names and layouts of its library, by `LoadOptions::names`, or set its layout with `WeightNames::layout`",
             "  [0].mlp.layers[0].bias is bf16[16] in the file as `h.0.mlp.c_fc.bias`, expected [out] = f32[16]; convert it with `LoadOptions::convert_floats`",
             "  [0].mlp.layers[1].weight is f32[16,5] in the file as `h.0.mlp.c_proj.weight`, expected [in out] = f32[16,4]: out is 5 in the file and 4 in the model",
-            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename_with`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
 }
@@ -360,10 +360,10 @@ fn prefix_of_a_foreign_file_is_recognised() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("all 12 names that only the file has begin with `module.`, but the names in the template do not: load the checkpoint by `load_with` with `LoadOptions::new().rename(|name| name.strip_prefix(\"module.\").unwrap_or(name).to_owned())`"),
+        error.contains("all 12 names that only the file has begin with `module.`, but the names in the template do not: load the checkpoint by `load_with` with `LoadOptions::new().rename_with(|name| name.strip_prefix(\"module.\").unwrap_or(name).to_owned())`"),
         "{error}"
     );
-    let options = pytorch().rename(|name| name.replacen("module.", "", 1));
+    let options = pytorch().rename_with(|name| name.replacen("module.", "", 1));
     assert_eq!(load_with(&scratch.0, &net(2), &options).unwrap().0, saved);
 }
 

@@ -32,7 +32,7 @@ fn wrong_prefix_is_recognised_soon() {
     assert!(
         text.contains(
             " all 1000 names that only the file has do not begin with `[0]`, but the names in the template do: \
-             load the checkpoint by `load_with` with `LoadOptions::new().rename(|name| \"[0]\".to_owned() + name)`\n"
+             load the checkpoint by `load_with` with `LoadOptions::new().rename_with(|name| \"[0]\".to_owned() + name)`\n"
         ),
         "{text}"
     );
@@ -40,7 +40,7 @@ fn wrong_prefix_is_recognised_soon() {
     assert!(text.contains("; did you mean ['"), "{text}");
     let scratch = Scratch::new("rename-prefix");
     save(&scratch.0, &layers("")).unwrap();
-    let options = LoadOptions::new().rename(|name| "[0]".to_owned() + name);
+    let options = LoadOptions::new().rename_with(|name| "[0]".to_owned() + name);
     assert!(load_with(&scratch.0, &vec![layers("")], &options).is_ok());
 }
 

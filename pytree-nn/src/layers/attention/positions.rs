@@ -114,7 +114,7 @@ impl LearnedPositions {
 /// use pytree_transform::{DType, Tensor};
 /// let x = Tensor::zeros(DType::F32, [2, 5, 16]);
 /// let y = SinusoidalPositions::default().forward(&x);
-/// let expected = sinusoidal_positions(&Tensor::arange(DType::I32, 5), 16, DType::F32);
+/// let expected = sinusoidal_positions(&Tensor::arange(DType::I32, 5), 16);
 /// assert_eq!(y, expected.broadcast_to([2, 5, 16]));
 /// ```
 #[derive(Module, Clone, Debug, Default, PartialEq)]
@@ -156,37 +156,48 @@ impl SinusoidalPositions {
             None => Tensor::arange(DType::I32, tokens),
         };
         self.index = self.index.as_ref().map(|index| advanced(index, tokens));
-        Ok(x + sinusoidal_positions(&positions, features, x.dtype()))
+        Ok(x + sines_and_cosines(&positions, features, x.dtype()))
     }
 }
 
 #[track_caller]
 fn advanced(index: &Tensor, tokens: usize) -> Tensor {
-    index + &Tensor::full(DType::I32, [], tokens as f64)
+    index + &Tensor::full(DType::I32, [], tokens)
 }
 
 /// Returns the sinusoidal embeddings of positions: `number[..]` to `[.., features]` (Vaswani et al. 2017, section 3.5).
 ///
 /// Elements 2i and 2i + 1 of the embedding of the position p are the sine and the cosine of
-/// p / 10000^(2i / features). Half-precision floats are computed in f32, and the result is rounded once.
+/// p / 10000^(2i / features). Positions of a float dtype give an embedding of this dtype, and integers give f32.
+/// Half-precision floats are computed in f32, and the result is rounded once.
 ///
 /// # Examples
 /// ```
 /// use pytree_nn::sinusoidal_positions;
-/// use pytree_transform::{DType, Tensor};
-/// let embedding = sinusoidal_positions(&Tensor::from([0, 3]), 4, DType::F64);
+/// use pytree_transform::Tensor;
+/// let embedding = sinusoidal_positions(&Tensor::from([0.0, 3.0]), 4);
 /// let expected = Tensor::from([[0.0, 1.0, 0.0, 1.0], [3f64.sin(), 3f64.cos(), 0.03f64.sin(), 0.03f64.cos()]]);
 /// assert!((embedding - expected).abs().max().item::<f64>() < 1e-15);
 /// ```
 ///
 /// # Panics
-/// If `features` is odd, or if `dtype` is not a float.
+/// If `features` is odd.
 #[track_caller]
-pub fn sinusoidal_positions(positions: &Tensor, features: usize, dtype: DType) -> Tensor {
+pub fn sinusoidal_positions(positions: &Tensor, features: usize) -> Tensor {
     assert!(
         features.is_multiple_of(2),
         "sinusoidal_positions expects an even number of features, found {features}"
     );
+    let dtype = if positions.dtype().is_float() {
+        positions.dtype()
+    } else {
+        DType::F32
+    };
+    sines_and_cosines(positions, features, dtype)
+}
+
+#[track_caller]
+fn sines_and_cosines(positions: &Tensor, features: usize, dtype: DType) -> Tensor {
     let wide = match dtype {
         DType::BF16 | DType::F16 => DType::F32,
         dtype => dtype,

@@ -170,9 +170,15 @@ impl Conv {
         if features == inputs {
             return Ok(());
         }
-        let mut fix = format!(
-            "pass x with {inputs} features on its last axis, or make the Conv with {features} inputs"
-        );
+        // The last axis of an image without an axis of features is a spatial axis, and no number of inputs.
+        let mut fix = if inputs == 1 {
+            "if x has no axis of features, add it with `x.expand_dims(-1)`; otherwise pass x with 1 feature on its last axis"
+                .to_owned()
+        } else {
+            format!(
+                "pass x with {inputs} features on its last axis, or make the Conv with {features} inputs"
+            )
+        };
         if lengths[0] == inputs {
             fix += "; the first spatial axis has this length: if this axis is the feature axis, move it to the end with `move_axis`";
         }

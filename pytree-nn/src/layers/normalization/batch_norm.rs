@@ -131,11 +131,27 @@ impl BatchNorm {
     }
 
     /// Normalises all elements like [`forward`](Self::forward), but takes statistics only over the elements where
-    /// `mask` is true. The mask broadcasts to the shape of `x`.
+    /// `mask` is true.
+    ///
+    /// A mask with fewer axes than `x` belongs to the first axes of `x`: `bool[batch]` is the mask of examples that
+    /// [`Batches::padded`](crate::data::Batches::padded) returns. A mask with as many axes as `x` broadcasts to the shape of
+    /// `x`.
     ///
     /// # Panics
     /// In the same cases as [`forward`](Self::forward), and if the mask is not a tensor of bools or does not broadcast
     /// to the shape of `x`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::data::Batches;
+    /// use pytree_nn::{BatchNorm, Rngs};
+    /// use pytree_transform::Tensor;
+    /// let mut norm = BatchNorm::new(2, &mut Rngs::new(0));
+    /// let examples = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// for (x, mask) in Batches::new(examples, 2).padded().epoch(0) {
+    ///     norm.forward_masked(&x, &mask);
+    /// }
+    /// ```
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
@@ -157,7 +173,8 @@ impl BatchNorm {
             feature_axes: &[self.axis],
             ..Normalization::new(BATCH_NORM, scale, bias, self.epsilon)
         };
-        let mask = normalization.check(x, mask)?;
+        let mask = mask.map(|mask| of_first_axes(mask, x)).transpose()?;
+        let mask = normalization.check(x, mask.as_ref())?;
         if self.mode == Mode::Eval {
             let mean = at_least_f32(&normalization.along_features(&self.mean, x));
             let variance = normalization.along_features(&self.variance, x);
@@ -206,4 +223,26 @@ impl BatchNorm {
         let moved = at_least_f32(running) * self.momentum + batch * (1.0 - self.momentum);
         moved.convert(running.dtype()).stop_gradient()
     }
+}
+
+/// Returns a mask with axes of length 1 in place of the last axes of `x` that it lacks.
+#[track_caller]
+fn of_first_axes(mask: &Tensor, x: &Tensor) -> Result<Tensor, InputError> {
+    let Some(missing) = x
+        .rank()
+        .checked_sub(mask.rank())
+        .filter(|&missing| missing > 0)
+    else {
+        return Ok(mask.clone());
+    };
+    if !x.shape().starts_with(mask.shape()) {
+        let shape = x.shape();
+        let expected = format!(
+            "a bool mask of the first axes of the shape {shape:?}, or one that broadcasts to it with {} axes",
+            x.rank()
+        );
+        let fix = "set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis";
+        return Err(InputError::input(BATCH_NORM, expected, mask, fix));
+    }
+    Ok(mask.reshape([mask.shape(), &vec![1; missing]].concat()))
 }
