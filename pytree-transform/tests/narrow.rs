@@ -84,17 +84,17 @@ fn sums_and_products_of_narrow_integers_have_32_bits() {
             ]
         };
         let expected = [
-            of(&[300_000]).squeeze(),
+            of(&[300_000]).squeeze(0),
             of(&[100_000; 3]),
             of(&[300_000]).reshape([1, 1]),
-            of(&[300_000]).squeeze(),
-            of(&[1_000_000]).squeeze(),
-            of(&[1_000_000]).squeeze(),
-            of(&[1_000_000]).squeeze(),
-            of(&[100_000]).squeeze(),
-            of(&[1_000_000]).squeeze(),
-            of(&[100_000]).squeeze(),
-            of(&[300]).squeeze(),
+            of(&[300_000]).squeeze(0),
+            of(&[1_000_000]).squeeze(0),
+            of(&[1_000_000]).squeeze(0),
+            of(&[1_000_000]).squeeze(0),
+            of(&[100_000]).squeeze(0),
+            of(&[1_000_000]).squeeze(0),
+            of(&[100_000]).squeeze(0),
+            of(&[300]).squeeze(0),
         ];
         assert_eq!(reduced(hundreds.clone()), expected);
         assert_eq!(jit(reduced)(hundreds.clone()), expected);
