@@ -345,20 +345,25 @@ mod tests {
                 "[0].",
                 "",
                 3,
-                "rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned())`",
+                "rename_with(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned())`",
             ),
             (
                 "[0].",
                 "",
                 9,
-                "rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`",
+                "rename_with(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`",
             ),
-            ("", "net.", 3, "rename(|name| \"net.\".to_owned() + name)`"),
+            (
+                "",
+                "net.",
+                3,
+                "rename_with(|name| \"net.\".to_owned() + name)`",
+            ),
             (
                 "a.",
                 "b.",
                 4,
-                "rename(|name| name.strip_prefix(\"a.\").map_or(name.to_owned(), |rest| \"b.\".to_owned() + rest)).allow_unused()`",
+                "rename_with(|name| name.strip_prefix(\"a.\").map_or(name.to_owned(), |rest| \"b.\".to_owned() + rest)).allow_unused()`",
             ),
         ] {
             let text = text(stored, expected, unused);
