@@ -8,7 +8,6 @@
 mod error;
 mod signature;
 
-use std::fs;
 use std::path::Path;
 
 use pytree_transform::{AbstractArray, StableHlo};
@@ -67,7 +66,7 @@ pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportErro
 #[doc(alias("jax.export.deserialize", "torch.export.load"))]
 pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|source| ExportError::Io {
+    let bytes = files::read(path).map_err(|source| ExportError::Io {
         operation: "read",
         path: path.to_owned(),
         source,

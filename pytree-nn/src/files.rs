@@ -10,7 +10,7 @@ mod temporary;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use self::temporary::Temporary;
@@ -51,10 +51,7 @@ fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()>
     let old = match fs::metadata(&target) {
         Ok(old) if old.is_file() => Some(old),
         Ok(old) if old.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(_) => {
-            let problem = "the path does not name a regular file";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
-        }
+        Ok(_) => return Err(not_regular()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
@@ -89,6 +86,11 @@ impl Unfinished {
         Ok(Self { temporary, target })
     }
 
+    /// Returns the path that the complete file will have.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Returns the file, to write its content.
     pub(crate) fn file(&mut self) -> &mut File {
         self.temporary.file()
@@ -107,10 +109,15 @@ pub(crate) struct Locked {
     _file: File,
 }
 
+/// Removes the temporary files that killed processes left in a directory for the files of a family.
+pub(crate) fn remove_dead(directory: &Path, family: &str) {
+    temporary::remove_dead(directory, OsStr::new(family));
+}
+
 /// Removes a file, unless a writer has locked it, or `is_used` returns that it is used. `is_used` is called while no writer
 /// can have locked the file. Errors are ignored: a file that remains does no harm.
 pub(crate) fn remove_unless_locked(path: &Path, is_used: impl FnOnce() -> bool) {
-    let Ok(file) = File::open(path) else { return };
+    let Ok(file) = open(path) else { return };
     if file.try_lock().is_ok() && !is_used() {
         let _ = fs::remove_file(path);
     }
@@ -125,6 +132,35 @@ fn sync_directory(path: &Path) {
     if let Ok(directory) = File::open(directory) {
         let _ = directory.sync_all();
     }
+}
+
+/// Opens a regular file to read it.
+///
+/// # Errors
+/// Returns the error of the file system, or an error if the path names something else: opening a pipe would wait for
+/// a writer for ever, and a device may have no end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let found = fs::metadata(path)?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        return Err(not_regular());
+    }
+    File::open(path)
+}
+
+/// Reads a whole regular file: see [`open`].
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the error for a path that names a pipe, a socket or a device.
+pub(crate) fn not_regular() -> io::Error {
+    let problem = "the path does not name a regular file, but a pipe, a socket or a device";
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
 /// Returns the folder of a file that is to be written.

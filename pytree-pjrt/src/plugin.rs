@@ -26,13 +26,16 @@ impl Plugin {
 }
 
 #[cfg(any(unix, windows))]
+mod elf;
+
+#[cfg(any(unix, windows))]
 mod load {
     use std::collections::HashMap;
     use std::fs;
-    use std::io::Read;
+    use std::io::{Read, Seek};
     use std::sync::{Mutex, PoisonError};
 
-    use super::{Api, Path, PathBuf, PjrtError, Plugin};
+    use super::{Api, Path, PathBuf, PjrtError, Plugin, elf};
     use crate::sys::OpenError;
 
     /// The loaded plugins of this process, by the canonical paths of their files.
@@ -81,10 +84,24 @@ mod load {
             let fix = "pass the path of the shared library inside of it";
             return refused("a directory", fix, "the path ends with a directory");
         }
-        let mut head = [0; 4];
-        let read = fs::File::open(path).and_then(|mut file| file.read(&mut head));
-        match read {
-            Ok(4..) if head == *b"PK\x03\x04" => {
+        // Opening a pipe would wait for a writer.
+        if !path.is_file() {
+            let fix = "pass the path of the shared library";
+            return refused(
+                "a pipe, a socket or a device",
+                fix,
+                "it is not a regular file",
+            );
+        }
+        let end = fs::File::open(path).and_then(|mut file| {
+            let length = file.metadata()?.len();
+            let mut head = [0; 4];
+            let is_whole = file.read_exact(&mut head).is_ok();
+            file.rewind()?;
+            Ok((is_whole.then_some(head), length, elf::end(&mut file)))
+        });
+        match end {
+            Ok((Some(head), ..)) if head == *b"PK\x03\x04" => {
                 let fix = "unzip it, and pass the path of the shared library inside of it";
                 refused(
                     "a zip archive, such as a wheel of Python",
@@ -92,6 +109,12 @@ mod load {
                     "it begins with `PK`",
                 )
             }
+            // The system maps such a file without an error. Then reading the missing pages ends the process.
+            Ok((_, length, Some(expected))) if expected > length => refused(
+                "a file that was cut off",
+                "copy or download it again",
+                &format!("its header describes {expected} bytes, and the file has {length}"),
+            ),
             Ok(_) => Ok(()),
             Err(error) => refused(
                 "an unreadable file",

@@ -98,6 +98,44 @@ fn files_of_other_kinds_are_refused() {
     }
 }
 
+/// Loading a cut library would end the process with `SIGBUS`, because the system maps pages after the end of the file.
+#[test]
+fn cut_library_is_refused() {
+    let whole = fs::read(plugin("whole.so", (0, 81), 118)).unwrap();
+    let lengths = (1..32).map(|part| whole.len() * part / 32);
+    for length in lengths.chain([64, 65, 4096, whole.len() - 1]) {
+        let error = refused(&written("cut.so", &whole[..length]));
+        assert!(matches!(error, PjrtError::NotALibrary { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("found a file that was cut off; copy"),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("and the file has {length}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn pipe_is_refused() {
+    let pipe = path("pipe.so");
+    let _ = fs::remove_file(&pipe);
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = refused(&pipe).to_string();
+    assert!(
+        error.contains("found a pipe, a socket or a device"),
+        "{error}"
+    );
+}
+
 #[test]
 fn library_without_function_is_no_plugin() {
     let math = [

@@ -20,12 +20,27 @@ fn state(mesh: &Mesh, factor: f32) -> (Tensor, Tensor, Tensor) {
     )
 }
 
+/// The version of the index that is written now.
+const CURRENT: u32 = 3;
+
 #[test]
-fn folder_of_version_2() {
+fn folders_of_all_versions() {
+    for version in 2..=CURRENT {
+        folder_of_version(version);
+    }
+}
+
+fn folder_of_version(version: u32) {
     let square = Mesh::new(&Held(0..4), [("data", 2), ("model", 2)]);
-    let path = fixture("checkpoint-v2-by-shards", true, |path| {
+    let name = format!("checkpoint-v{version}-by-shards");
+    let path = fixture(&name, version == CURRENT, |path| {
         checkpoint::save_sharded(path, &state(&square, 0.5)).unwrap();
     });
+    let index = std::fs::read_to_string(path.join("model.safetensors.index.json")).unwrap();
+    assert!(
+        index.contains(&format!("\"pytree.version\": \"{version}\"")),
+        "{index}"
+    );
     let row = Mesh::new(&Held(0..2), [("data", 1), ("model", 2)]);
     for mesh in [&square, &row] {
         let (matrix, vector, number) = checkpoint::load(&path, &state(mesh, 0.0)).unwrap();

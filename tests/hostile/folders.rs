@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pytree::checkpoint::LoadOptions;
+use pytree::checkpoint::{CheckpointFolder, LoadOptions};
 use pytree::prelude::*;
 
 use crate::random::Random;
@@ -171,6 +171,78 @@ fn saving_child() {
     }
 }
 
+/// What each of the processes does that share a folder of checkpoints, until it is killed.
+#[test]
+fn run_child() {
+    if let Some(path) = std::env::var_os("PYTREE_HOSTILE_RUN") {
+        let folder = CheckpointFolder::new(&path).unwrap();
+        let latest = folder.latest().unwrap();
+        for step in latest.map_or(0, |saved| saved.step + 1).. {
+            if let Err(error) = folder.save_sharded(step, &saved(step % 2), None) {
+                std::fs::write(Path::new(&path).with_extension("failed"), error.to_string())
+                    .unwrap();
+                return;
+            }
+        }
+    }
+}
+
+/// Starts a process that runs one of the tests above, with a variable.
+fn child(test: &str, variable: &str, value: &Path) -> std::process::Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test]).env(variable, value);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Whatever killed runs leave in a folder, and two runs at once, the next save leaves nothing but whole checkpoints.
+#[test]
+fn killed_runs_leave_no_unfinished_folders() {
+    let scratch = Scratch::new("killed-runs");
+    let run = |name| {
+        child(
+            "folders::run_child",
+            "PYTREE_HOSTILE_RUN",
+            &scratch.0.join(name),
+        )
+    };
+    let folders = |name: &str| std::fs::read_dir(scratch.0.join(name)).map_or(0, Iterator::count);
+    let mut random = Random::new(std::process::id().into());
+    let mut most = 0;
+    for round in 0..30 {
+        let mut runs = vec![run("one"), run("two")];
+        if round % 2 == 0 {
+            runs.push(run("two"));
+        }
+        std::thread::sleep(Duration::from_micros(10_000 + random.bits() % 40_000));
+        for run in &mut runs {
+            run.kill().unwrap();
+            run.wait().unwrap();
+        }
+        most = most.max(folders("one")).max(folders("two"));
+    }
+    assert!(most > 3, "no save was killed");
+    assert!(most < 10, "{most} folders were left");
+    for name in ["one", "two"] {
+        let failed = std::fs::read_to_string(scratch.0.join(name).with_extension("failed"));
+        assert!(
+            failed.is_err(),
+            "a save beside another run failed: {failed:?}"
+        );
+        let folder = CheckpointFolder::new(scratch.0.join(name)).unwrap();
+        let step = folder.latest().unwrap().unwrap().step + 1;
+        folder.save_sharded(step, &saved(step % 2), None).unwrap();
+        let listed = folder.list().unwrap();
+        assert_eq!((listed.len(), folders(name)), (3, 3));
+        for kept in &listed {
+            let files = std::fs::read_dir(&kept.path).unwrap();
+            assert_eq!(files.count(), 2, "{kept:?}");
+            let expected = saved(kept.step % 2);
+            assert_eq!(checkpoint::load(&kept.path, &expected).unwrap(), expected);
+        }
+    }
+}
+
 /// A folder has a whole checkpoint whenever a save is killed, and the next save removes what was left.
 #[test]
 fn killed_saves_leave_a_whole_checkpoint() {
@@ -179,14 +251,7 @@ fn killed_saves_leave_a_whole_checkpoint() {
     let mut random = Random::new(std::process::id().into());
     let (mut most, mut seen) = (0, [0, 0]);
     for _ in 0..40 {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "folders::saving_child"]);
-        command.env("PYTREE_HOSTILE_SAVING", &scratch.0);
-        let mut saving = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut saving = child("folders::saving_child", "PYTREE_HOSTILE_SAVING", &scratch.0);
         std::thread::sleep(Duration::from_micros(10_000 + random.bits() % 40_000));
         saving.kill().unwrap();
         saving.wait().unwrap();

@@ -71,12 +71,7 @@ macro_rules! with_number {
 
 impl<'a> Stored<'a> {
     pub(super) fn new(name: &str, tensor: &'a Tensor) -> Result<Self, CheckpointError> {
-        let Some(dtype) = stored_dtype(tensor.dtype()) else {
-            return Err(CheckpointError::DType {
-                name: name.to_owned(),
-                found: tensor.dtype(),
-            });
-        };
+        let dtype = savable(name, name, tensor.dtype())?;
         let readable = with_number!(
             tensor.dtype(),
             Number => tensor.read::<Number>().map(|_| ()),
@@ -91,6 +86,22 @@ impl<'a> Stored<'a> {
         }
     }
 }
+
+/// Returns the dtype of a file for a leaf, which the file has under the name `stored`.
+pub(super) fn savable(name: &str, stored: &str, dtype: DType) -> Result<Dtype, CheckpointError> {
+    if stored == METADATA {
+        return Err(CheckpointError::ReservedName {
+            name: name.to_owned(),
+        });
+    }
+    stored_dtype(dtype).ok_or_else(|| CheckpointError::DType {
+        name: name.to_owned(),
+        found: dtype,
+    })
+}
+
+/// The name of the metadata in the header of a safetensors file. No tensor can have this name.
+const METADATA: &str = "__metadata__";
 
 /// Returns the elements of a tensor that was already checked to be readable.
 fn elements<T: TensorElement>(tensor: &Tensor) -> &[T] {

@@ -116,6 +116,14 @@ pub enum CheckpointError {
         /// The path of both leaves.
         name: String,
     },
+    /// A leaf would have the name of the metadata in the file.
+    #[error(
+        "cannot save {name}: safetensors files have their metadata under the name `__metadata__`, so no tensor can have it; rename the field or the key, or name the leaf with `WeightNames::rename`"
+    )]
+    ReservedName {
+        /// The name of the leaf.
+        name: String,
+    },
     /// The parts of a tensor that the file has in one cannot be joined: see
     /// [`WeightNames::split`](crate::checkpoint::WeightNames::split).
     #[error(

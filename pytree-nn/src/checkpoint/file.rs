@@ -12,7 +12,8 @@ use safetensors::tensor::{Metadata as Header, TensorInfo};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::metadata::{Digest, Metadata};
+use crate::checkpoint::metadata::{Digest, Metadata, VERSION};
+use crate::files;
 
 /// The number of bytes before the header, which are the length of the header.
 const LENGTH: usize = size_of::<u64>();
@@ -38,7 +39,7 @@ pub(super) struct StoredFile {
 impl StoredFile {
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let failed = |source| io_error(path, source);
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = files::open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?.len();
         let format = |problem: &str| CheckpointError::Format {
             path: path.to_owned(),
@@ -135,7 +136,7 @@ impl StoredFile {
     pub(super) fn metadata(&self) -> Result<Metadata, CheckpointError> {
         // Files of other programs have no metadata.
         let entries = self.header.metadata().clone().unwrap_or_default();
-        Metadata::of(&self.path, entries.into_iter().collect())
+        Metadata::of(&self.path, entries.into_iter().collect(), VERSION)
     }
 
     /// Reads the bytes of a tensor in pieces, whose lengths are multiples of `unit` bytes.

@@ -2,7 +2,8 @@
 //!
 //! A checkpoint has its step in its name, `step-0000000100.safetensors`, and step and metric in its metadata. Only files
 //! with such a name and with the same step in the metadata belong to the folder. Other files are neither listed nor
-//! deleted. A checkpoint by shards is a folder `step-0000000100`.
+//! deleted. A checkpoint by shards is a folder `step-0000000100`. Without an index, such a folder is a save that has not ended.
+//! Each save removes its files, unless a writer has locked them: the writer of another run, or another process of this run.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +14,7 @@ use pytree_core::PytreeOf;
 use pytree_transform::Tensor;
 
 use crate::checkpoint::save::save_in_folder;
-use crate::checkpoint::sharded::{Role, ShardedSave, remove, write};
+use crate::checkpoint::sharded::{Role, ShardedSave, remove, remove_unfinished, write};
 use crate::checkpoint::source::metadata_at;
 use crate::checkpoint::{CheckpointError, SaveOptions};
 
@@ -105,8 +106,9 @@ pub struct Saved {
 
 /// A folder that keeps the last checkpoints of a training run and the best.
 ///
-/// Each save is atomic. A save removes temporary files of killed processes, and the checkpoints that are neither among
-/// the last nor the best. Files of other programs are never deleted. A file whose header cannot be read is ignored.
+/// Each save is atomic. A save removes what killed processes left, and the checkpoints that are neither among
+/// the last nor the best. Files of other programs are never deleted. A file whose header cannot be read is ignored. Do not copy a
+/// checkpoint by shards into the folder of a run that saves: without its index, it is taken for a save that was killed.
 ///
 /// # Examples
 /// ```
@@ -182,6 +184,7 @@ impl CheckpointFolder {
         let metric = metric.into().0;
         let name = format!("{BEGINNING}{step:0DIGITS$}{END}");
         let path = self.directory.join(name);
+        self.remove_unfinished()?;
         save_in_folder(&path, state, &self.options.save, (step, metric), FAMILY)?;
         self.remove_old(step)?;
         Ok(Saved { step, metric, path })
@@ -216,6 +219,7 @@ impl CheckpointFolder {
     ) -> Result<Saved, CheckpointError> {
         let metric = metric.into().0;
         let path = self.directory.join(format!("{BEGINNING}{step:0DIGITS$}"));
+        self.remove_unfinished()?;
         let save = ShardedSave {
             path: &path,
             options: &self.options.save,
@@ -225,6 +229,23 @@ impl CheckpointFolder {
             self.remove_old(step)?;
         }
         Ok(Saved { step, metric, path })
+    }
+
+    /// Removes what killed saves by shards left.
+    fn remove_unfinished(&self) -> Result<(), CheckpointError> {
+        for entry in self.entries()? {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && step_of(&entry.file_name(), "").is_some() {
+                remove_unfinished(&entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the entries of the folder that are still there.
+    fn entries(&self) -> Result<Vec<fs::DirEntry>, CheckpointError> {
+        let entries = fs::read_dir(&self.directory).and_then(Iterator::collect);
+        entries.map_err(|source| failed("list", &self.directory, source))
     }
 
     /// Removes the checkpoints that are neither among the last nor the best, except for the one of the given step.
@@ -261,10 +282,8 @@ impl CheckpointFolder {
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
     pub fn list(&self) -> Result<Vec<Saved>, CheckpointError> {
-        let unreadable = |source| failed("list", &self.directory, source);
         let mut listed = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
+        for entry in self.entries()? {
             let name = entry.file_name();
             let step = match entry.file_type() {
                 Ok(kind) if kind.is_file() => step_of(&name, END),

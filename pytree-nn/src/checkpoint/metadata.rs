@@ -14,13 +14,13 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::dtype_name;
 
-/// The version of the format that this library writes.
+/// The version of the files that this library writes. An index of several files has a version of its own.
 pub(super) const VERSION: u32 = 2;
 
 /// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
 pub(super) const OURS: &str = "pytree.";
 pub(super) const VERSION_KEY: &str = "pytree.version";
-const CHECKSUM_KEY: &str = "pytree.checksum";
+pub(super) const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
 /// kind.
 const KINDS_KEY: &str = "pytree.kinds";
@@ -51,18 +51,18 @@ impl Metadata {
         Self(entries)
     }
 
-    /// Creates the metadata of a file that was read, and checks its version.
+    /// Creates the metadata of a file that was read, and checks that its version is not newer than `newest`.
     pub(super) fn of(
         path: &Path,
         entries: BTreeMap<String, String>,
+        newest: u32,
     ) -> Result<Self, CheckpointError> {
         let version = entries.get(VERSION_KEY);
-        let is_newer =
-            |version: &&String| version.parse().is_ok_and(|number: u32| number > VERSION);
+        let is_newer = |version: &&String| version.parse().is_ok_and(|number: u32| number > newest);
         match version.filter(is_newer) {
             Some(found) => Err(CheckpointError::Version {
                 path: path.to_owned(),
-                newest: VERSION,
+                newest,
                 found: found.clone(),
             }),
             None => Ok(Self(entries)),
@@ -112,10 +112,6 @@ impl Metadata {
         self.0.insert(key.to_owned(), value);
     }
 
-    pub(super) fn set_checksum(&mut self, checksum: String) {
-        self.set(CHECKSUM_KEY, checksum);
-    }
-
     /// Returns a map from the name of each leaf to its kind.
     pub(super) fn kinds(&self) -> BTreeMap<&str, &str> {
         self.by_name(KINDS_KEY)
@@ -143,8 +139,12 @@ impl Metadata {
 
     /// Compares the checksum of the metadata with the checksum of the tensors in `digest`.
     pub(super) fn compare(&self, path: &Path, digest: Digest) -> Result<(), CheckpointError> {
+        self.compare_text(path, digest.finish(self))
+    }
+
+    /// Compares the checksum of the metadata with another.
+    pub(super) fn compare_text(&self, path: &Path, found: String) -> Result<(), CheckpointError> {
         let expected = self.0.get(CHECKSUM_KEY).map_or("none", String::as_str);
-        let found = digest.finish(self);
         if expected == found {
             return Ok(());
         }

@@ -35,6 +35,7 @@ use crate::files;
 /// - [`CheckpointError::Io`] if the file cannot be written.
 /// - [`CheckpointError::DType`] if the dtype of a leaf is not supported.
 /// - [`CheckpointError::SameName`] if two leaves have the same key path.
+/// - [`CheckpointError::ReservedName`] if the key path of a leaf is `__metadata__`.
 /// - [`CheckpointError::Value`] if a leaf is traced.
 #[doc(alias("torch.save", "orbax.checkpoint.save"))]
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
@@ -256,8 +257,8 @@ fn serialized(
     };
     let mut bytes =
         safetensors::serialize(stored, None).map_err(|error| refused(error.to_string()))?;
-    metadata
-        .put_into(&mut bytes)
-        .ok_or_else(|| refused("its names are too long".to_owned()))?;
+    metadata.put_into(&mut bytes).ok_or_else(|| {
+        refused("its header, with the names of all leaves, is longer than 100 megabytes".to_owned())
+    })?;
     Ok(bytes)
 }

@@ -42,6 +42,82 @@ fn mlp(widths: &[usize]) -> Mlp {
 }
 
 #[test]
+fn name_of_metadata_is_refused_with_reason() {
+    #[derive(pytree_core::Module, Clone, Debug)]
+    struct Odd {
+        #[param]
+        __metadata__: Tensor,
+    }
+    let scratch = Scratch::new("reserved");
+    let odd = Odd {
+        __metadata__: Tensor::from([1.0_f32]),
+    };
+    let map = BTreeMap::from([("__metadata__", Tensor::from(1.0_f32))]);
+    let dotted = SaveOptions::new().names(WeightNames::dotted());
+    for error in [
+        save(&scratch.0, &odd),
+        save_sharded(scratch.0.with_extension("d"), &odd),
+        save_with(&scratch.0, &map, &dotted),
+        save_sharded_with(scratch.0.with_extension("d"), &map, &dotted),
+    ] {
+        let text = error.unwrap_err().to_string();
+        assert!(text.starts_with("cannot save "), "{text}");
+        assert!(text.contains("have their metadata under the name `__metadata__`, so no tensor can have it; rename"), "{text}");
+    }
+    // Beside others, the name is a key like any other.
+    save(&scratch.0, &map).unwrap();
+    assert_eq!(load(&scratch.0, &map).unwrap(), map);
+}
+
+/// Opening a pipe waits for a writer, so a thread with a limit of time calls each function that reads a file.
+#[test]
+#[cfg(unix)]
+fn pipes_are_refused_and_never_waited_for() {
+    use crate::data::{csv, idx, npy};
+    use crate::training::MetricsLog;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+    let scratch = Scratch::new("pipes");
+    let folder = scratch.0.parent().unwrap().join("folder");
+    let index = folder.join("model.safetensors.index.json");
+    fs::create_dir(&folder).unwrap();
+    for pipe in [&scratch.0, &index] {
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        assert!(made.unwrap().success());
+    }
+    let (sender, receiver) = channel();
+    let pipe = scratch.0.clone();
+    std::thread::spawn(move || {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let model = Linear::new(2, 3, &mut Rngs::new(0));
+        let calls: [&dyn Fn() -> String; 11] = [
+            &|| text(&load(&pipe, &model).unwrap_err()),
+            &|| text(&load(&folder, &model).unwrap_err()),
+            &|| text(&inspect(&index).unwrap_err()),
+            &|| text(&metadata(&pipe).unwrap_err()),
+            &|| text(&save(&pipe, &model).unwrap_err()),
+            &|| text(&npy::load(&pipe).unwrap_err()),
+            &|| text(&idx::load(&pipe).unwrap_err()),
+            &|| text(&csv::load::<f32>(&pipe).unwrap_err()),
+            &|| text(&crate::export::load(&pipe).unwrap_err()),
+            &|| text(&MetricsLog::read(&pipe).unwrap_err()),
+            &|| text(&MetricsLog::create(&pipe).unwrap_err()),
+        ];
+        for call in calls {
+            sender.send(call()).unwrap();
+        }
+    });
+    for call in 0..11 {
+        let text = receiver.recv_timeout(Duration::from_secs(20));
+        let text = text.unwrap_or_else(|_| panic!("call {call} waits for a writer, or has failed"));
+        assert!(
+            text.contains("does not name a regular file, but a pipe"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn every_dtype_survives_a_round_trip() {
     let scratch = Scratch::new("types");
     let state = vec![

@@ -161,7 +161,7 @@ pub fn load_with<T: TensorElement + FromStr>(
     options: CsvOptions,
 ) -> Result<Tensor, CsvError> {
     let file = path.as_ref();
-    let bytes = std::fs::read(file).map_err(|source| CsvError::Io {
+    let bytes = crate::files::read(file).map_err(|source| CsvError::Io {
         path: file.to_owned(),
         source,
     })?;

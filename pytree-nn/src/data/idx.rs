@@ -62,7 +62,7 @@ fn wrong(expected: impl Into<String>, found: impl Into<String>) -> IdxError {
 /// Returns [`IdxError::Io`] if the file cannot be read, and [`IdxError::Format`] if it is not an IDX file or is damaged.
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor, IdxError> {
     let file = path.as_ref();
-    let bytes = std::fs::read(file).map_err(|source| IdxError::Io {
+    let bytes = crate::files::read(file).map_err(|source| IdxError::Io {
         path: file.to_owned(),
         source,
     })?;

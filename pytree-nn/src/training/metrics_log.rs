@@ -78,7 +78,7 @@ impl MetricsLog {
     /// file is then unchanged.
     pub fn resume(path: impl AsRef<Path>, step: usize) -> Result<Self, TrainingError> {
         let path = path.as_ref();
-        let text = match std::fs::read(path) {
+        let text = match files::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(failed("read the metrics in", path, error)),
@@ -114,6 +114,9 @@ impl MetricsLog {
     fn truncated(path: &Path, length: usize, last: Option<usize>) -> Result<Self, TrainingError> {
         let open = || {
             files::existing_folder(path)?;
+            if path.exists() && !path.is_file() {
+                return Err(files::not_regular());
+            }
             // On Windows, a file that is opened for appending cannot be truncated.
             let options = || {
                 let mut options = OpenOptions::new();
@@ -176,8 +179,7 @@ impl MetricsLog {
     /// metrics.
     pub fn read(path: impl AsRef<Path>) -> Result<Vec<MetricsRecord>, TrainingError> {
         let path = path.as_ref();
-        let text =
-            std::fs::read(path).map_err(|error| failed("read the metrics in", path, error))?;
+        let text = files::read(path).map_err(|error| failed("read the metrics in", path, error))?;
         let numbered = lines(&text).enumerate();
         numbered
             .map(|(number, line)| parse(path, number + 1, line))

@@ -1,5 +1,8 @@
 //! The index of a checkpoint by shards: a JSON text that says which file has which tensor or part. Hugging Face has the same
 //! form.
+//!
+//! From version 3 on, the checksum covers each byte of the index. An index that lists files of this library has a checksum, or
+//! it is damaged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,8 +14,10 @@ use serde_json::Value;
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::file::{MAX_HEADER, StoredFile, io_error};
-use crate::checkpoint::metadata::{Digest, Metadata, quoted};
+use crate::checkpoint::metadata::{CHECKSUM_KEY, Digest, Metadata, VERSION_KEY, quoted};
 use crate::files;
+
+use super::block_checksum;
 
 /// The name of the index in its folder.
 const NAME: &str = "model.safetensors.index.json";
@@ -23,6 +28,13 @@ const END: &str = ".index.json";
 /// The metadata key of the files. The value has a line for each file: its name, its length in bytes and the checksum of
 /// its header, separated by tabs.
 const FILES_KEY: &str = "pytree.files";
+
+/// The version of the index that this library writes. Version 2 has a checksum of the tensors, their files and the metadata of
+/// this library. No index has version 1.
+const VERSION: u32 = 3;
+
+/// The number of digits of a checksum.
+const DIGITS: usize = 32;
 
 /// The name under which all saves to a folder write their temporary files.
 pub(super) const FAMILY: &str = "model-*.safetensors";
@@ -99,14 +111,12 @@ impl Index {
             }
         }
         metadata.set(FILES_KEY, lines);
-        let mut index = Self {
+        metadata.set(VERSION_KEY, VERSION.to_string());
+        Ok(Self {
             path: directory.join(NAME),
             metadata,
             weight_map,
-        };
-        let checksum = index.digest().finish(&index.metadata);
-        index.metadata.set_checksum(checksum);
-        Ok(index)
+        })
     }
 
     /// Reads an index, and compares its checksum if it has one.
@@ -116,7 +126,7 @@ impl Index {
             path: path.to_owned(),
             problem: problem.to_owned(),
         };
-        let file = fs::File::open(path).map_err(failed)?;
+        let file = files::open(path).map_err(failed)?;
         let mut text = Vec::new();
         file.take(MAX_HEADER + 1)
             .read_to_end(&mut text)
@@ -124,7 +134,8 @@ impl Index {
         if text.len() as u64 > MAX_HEADER {
             return Err(refused("it is longer than 100 megabytes"));
         }
-        let value: Value = serde_json::from_slice(&text)
+        let text = String::from_utf8(text).map_err(|_| refused("it is not a text in UTF-8"))?;
+        let value: Value = serde_json::from_str(&text)
             .map_err(|error| refused(&format!("it is not a JSON text: {error}")))?;
         let Some(map) = value.get("weight_map").and_then(Value::as_object) else {
             return Err(refused("it has no object `weight_map`"));
@@ -142,20 +153,50 @@ impl Index {
         let texts = entries.into_iter().flatten();
         let texts =
             texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        let metadata = Metadata::of(path, texts.collect())?;
+        let metadata = Metadata::of(path, texts.collect(), VERSION)?;
         let index = Self {
             path: path.to_owned(),
             metadata,
             weight_map,
         };
-        if index.metadata.has_checksum() {
-            index.metadata.compare(path, index.digest())?;
-        }
+        index.check(&text)?;
         Ok(index)
     }
 
-    /// Writes the index. From then on, the folder is a checkpoint.
-    pub(super) fn write(&self, total_size: u64) -> Result<(), CheckpointError> {
+    /// Compares the checksum of the text that the index was read from. The index of another program has none.
+    fn check(&self, text: &str) -> Result<(), CheckpointError> {
+        let is_ours =
+            self.metadata.has_checksum() || self.weight_map.values().any(|file| is_own(file));
+        if !is_ours {
+            return Ok(());
+        }
+        if self.metadata.get(VERSION_KEY) == Some("2") {
+            let mut digest = Digest::new(self.weight_map.len());
+            for (stored, file) in &self.weight_map {
+                digest.text(stored);
+                digest.text(file);
+            }
+            return self.metadata.compare(&self.path, digest);
+        }
+        self.metadata.compare_text(&self.path, checksum_of(text))
+    }
+
+    /// Writes the index with its checksum. From then on, the folder is a checkpoint.
+    pub(super) fn write(mut self, total_size: u64) -> Result<(), CheckpointError> {
+        // The checksum is that of the text with zeros in its place.
+        self.metadata.set(CHECKSUM_KEY, "0".repeat(DIGITS));
+        let checksum = checksum_of(&self.text(total_size));
+        self.metadata.set(CHECKSUM_KEY, checksum);
+        let text = self.text(total_size);
+        let written = files::write_in_family(&self.path, text.as_bytes(), FAMILY);
+        written.map_err(|source| CheckpointError::Io {
+            operation: "write",
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn text(&self, total_size: u64) -> String {
         let mut text = format!("{{\n  \"metadata\": {{\n    \"total_size\": {total_size}");
         for (key, value) in self.metadata.entries() {
             let _ = write!(text, ",\n    {}: {}", quoted(key), quoted(value));
@@ -166,12 +207,7 @@ impl Index {
             let _ = write!(text, "{comma}\n    {}: {}", quoted(stored), quoted(file));
         }
         text.push_str("\n  }\n}\n");
-        let written = files::write_in_family(&self.path, text.as_bytes(), FAMILY);
-        written.map_err(|source| CheckpointError::Io {
-            operation: "write",
-            path: self.path.clone(),
-            source,
-        })
+        text
     }
 
     /// Returns what the index knows of its files. Returns `None` if another program wrote the index.
@@ -213,16 +249,20 @@ impl Index {
     pub(super) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
+}
 
-    /// Returns the digest of the tensors and their files. The checksum also covers the metadata of this library.
-    fn digest(&self) -> Digest {
-        let mut digest = Digest::new(self.weight_map.len());
-        for (stored, file) in &self.weight_map {
-            digest.text(stored);
-            digest.text(file);
-        }
-        digest
+/// Returns the XXH3-128 of the text of an index, with zeros in place of the digits of its checksum.
+fn checksum_of(text: &str) -> String {
+    let mut text = text.as_bytes().to_vec();
+    // Inside of a JSON string, the quotes would be escaped. So the first such text is the key.
+    let key = format!("\"{CHECKSUM_KEY}\": \"");
+    let at = text
+        .windows(key.len())
+        .position(|part| part == key.as_bytes());
+    if let Some(digits) = at.and_then(|at| text.get_mut(at + key.len()..at + key.len() + DIGITS)) {
+        digits.fill(b'0');
     }
+    block_checksum(&text)
 }
 
 /// Returns whether a text is the name of a file, without folders.
@@ -231,8 +271,10 @@ fn is_plain(name: &str) -> bool {
     is_normal && !name.contains(['/', '\\', '\0'])
 }
 
-/// Removes the files of earlier or unfinished saves that no index needs and no writer has locked.
+/// Removes the files of earlier or unfinished saves that no index needs and no writer has locked, and the temporary files that
+/// killed writers left.
 pub(super) fn remove_unused(directory: &Path) {
+    files::remove_dead(directory, FAMILY);
     let index = directory.join(NAME);
     let is_used = |name: &str| match Index::read(&index) {
         Ok(index) => index.lists(name),
@@ -258,11 +300,23 @@ pub(super) fn remove_unused(directory: &Path) {
 /// Removes a checkpoint by shards. The index is removed first, so that nothing loads a part of it. Files of other programs
 /// remain, and so does their folder.
 pub(in crate::checkpoint) fn remove(directory: &Path) -> io::Result<()> {
-    fs::remove_file(directory.join(NAME))?;
-    remove_unused(directory);
-    // A folder with other files is not removed.
-    let _ = fs::remove_dir(directory);
+    match fs::remove_file(directory.join(NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => remove_unfinished(directory),
+    }
     Ok(())
+}
+
+/// Removes what a killed save left of a checkpoint by shards, if the folder has no index. Files that a writer has locked and
+/// files of other programs remain, and so does their folder.
+pub(in crate::checkpoint) fn remove_unfinished(directory: &Path) {
+    if fs::symlink_metadata(directory.join(NAME))
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    {
+        remove_unused(directory);
+        // A folder that is not empty is not removed.
+        let _ = fs::remove_dir(directory);
+    }
 }
 
 #[cfg(test)]

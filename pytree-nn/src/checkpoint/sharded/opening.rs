@@ -126,8 +126,8 @@ impl StoredFolder {
         &self.index.path
     }
 
-    pub(super) fn index(&self) -> &Index {
-        &self.index
+    pub(super) fn into_index(self) -> Index {
+        self.index
     }
 
     pub(in crate::checkpoint) fn metadata(&self) -> &Metadata {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -16,12 +17,12 @@ use super::opening::StoredFolder;
 use super::part::{PartPlace, is_whole, part_name};
 use super::writers::Writers;
 use super::writing::{OwnPart, write_file};
-use crate::checkpoint::bytes::stored_dtype;
+use crate::checkpoint::bytes::savable;
 use crate::checkpoint::leaves::{names, places};
 use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::save::{checked_metadata, described};
 use crate::checkpoint::{CheckpointError, SaveOptions};
-use crate::files::Locked;
+use crate::files::{Locked, Unfinished};
 
 /// Writes all leaves of a pytree to a folder, without gathering tensors that are divided among the devices of a mesh.
 ///
@@ -159,11 +160,7 @@ fn write_own(
 ) -> Result<(Metadata, Locked), CheckpointError> {
     let options = save.options;
     checked_metadata(options)?;
-    fs::create_dir_all(save.path).map_err(|source| CheckpointError::Folder {
-        operation: "create",
-        path: save.path.to_owned(),
-        source,
-    })?;
+    create(save.path)?;
     if writers.rank() == 0 {
         // What killed saves have left. The other processes have locked their files.
         remove_unused(save.path);
@@ -196,9 +193,43 @@ fn write_own(
     }
     let target = file_name(number, writers.rank(), writers.count());
     let target = save.path.join(target);
-    let lock = write_file(target, FAMILY, parts, &options.metadata)?;
+    let file = unfinished(&target, FAMILY)?;
+    let lock = write_file(file, parts, &options.metadata)?;
     Ok((metadata, lock))
 }
+
+fn create(folder: &Path) -> Result<(), CheckpointError> {
+    fs::create_dir_all(folder).map_err(|source| CheckpointError::Folder {
+        operation: "create",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Creates the temporary file of a target. Until the file exists, another run may take the folder for one that a killed save
+/// left, and remove it.
+fn unfinished(target: &Path, family: &str) -> Result<Unfinished, CheckpointError> {
+    let mut tries = 0;
+    loop {
+        match Unfinished::new(target.to_owned(), family) {
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                tries += 1;
+                create(target.parent().unwrap_or(target))?;
+            }
+            Err(source) => {
+                return Err(CheckpointError::Io {
+                    operation: "write",
+                    path: target.to_owned(),
+                    source,
+                });
+            }
+        }
+    }
+}
+
+/// How often a folder is created again that another run removes.
+const TRIES: usize = 100;
 
 /// Returns the parts of a leaf that this process writes. `stored` is the name of the leaf in the files.
 fn own_parts<'t>(
@@ -211,12 +242,7 @@ fn own_parts<'t>(
         name: name.to_owned(),
         source: Box::new(source),
     };
-    let Some(dtype) = stored_dtype(leaf.dtype()) else {
-        return Err(CheckpointError::DType {
-            name: name.to_owned(),
-            found: leaf.dtype(),
-        });
-    };
+    let dtype = savable(name, stored, leaf.dtype())?;
     let shards = leaf.try_shards().map_err(failed)?;
     let devices = leaf.sharding().map_or(1, Sharding::devices);
     // If this process holds all parts, each process does, and one of them writes.
@@ -264,7 +290,8 @@ fn publish(
     let index = Index::of_files(save.path, &names, metadata)?;
     // This also checks that the processes have written each tensor as a whole.
     let folder = StoredFolder::of(index)?;
-    folder.index().write(folder.bytes())?;
+    let bytes = folder.bytes();
+    folder.into_index().write(bytes)?;
     remove_unused(save.path);
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::PathBuf;
 
 use pytree_transform::device::Shard;
 use safetensors::tensor::Dtype;
@@ -39,8 +38,7 @@ impl OwnPart<'_> {
 
 /// Writes the file of one process. While the result exists, no other save removes the file.
 pub(super) fn write_file(
-    target: PathBuf,
-    family: &str,
+    mut file: Unfinished,
     mut parts: Vec<OwnPart<'_>>,
     others: &BTreeMap<String, String>,
 ) -> Result<Locked, CheckpointError> {
@@ -49,13 +47,12 @@ pub(super) fn write_file(
         let by_length = right.dtype.bitsize().cmp(&left.dtype.bitsize());
         by_length.then_with(|| left.name.cmp(&right.name))
     });
-    let path = target.clone();
+    let path = file.target().to_owned();
     let failed = |source: io::Error| CheckpointError::Io {
         operation: "write",
         path: path.clone(),
         source,
     };
-    let mut file = Unfinished::new(target, family).map_err(failed)?;
     // The checksums are known when the parts are written. Their texts have the same lengths as those of zeros.
     let zeros = |part: &OwnPart<'_>| vec![block_checksum(&[]); part.bytes().div_ceil(BLOCK)];
     let placeholder = header(&parts, &parts.iter().map(zeros).collect::<Vec<_>>(), others);

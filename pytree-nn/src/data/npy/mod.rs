@@ -11,7 +11,6 @@ mod elements;
 mod error;
 mod header;
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -58,7 +57,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
             path: path.to_owned(),
         });
     }
-    let file = File::open(path).map_err(failed)?;
+    let file = files::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     read(BufReader::new(file), length).map_err(|error| error.in_file(path))
 }
