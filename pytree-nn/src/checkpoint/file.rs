@@ -207,6 +207,10 @@ pub(super) struct Bytes<'f> {
 }
 
 impl Bytes<'_> {
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Reads the bytes in pieces, whose lengths are multiples of `unit` bytes.
     pub(super) fn read(
         &mut self,

@@ -14,7 +14,7 @@ use pytree_core::PytreeOf;
 use pytree_transform::Tensor;
 
 use crate::checkpoint::save::save_in_folder;
-use crate::checkpoint::sharded::{Role, ShardedSave, remove, remove_unfinished, write};
+use crate::checkpoint::sharded::{Role, ShardedSave, clean, remove, write};
 use crate::checkpoint::source::metadata_at;
 use crate::checkpoint::{CheckpointError, SaveOptions};
 
@@ -184,7 +184,7 @@ impl CheckpointFolder {
         let metric = metric.into().0;
         let name = format!("{BEGINNING}{step:0DIGITS$}{END}");
         let path = self.directory.join(name);
-        self.remove_unfinished()?;
+        self.clean()?;
         save_in_folder(&path, state, &self.options.save, (step, metric), FAMILY)?;
         self.remove_old(step)?;
         Ok(Saved { step, metric, path })
@@ -219,7 +219,7 @@ impl CheckpointFolder {
     ) -> Result<Saved, CheckpointError> {
         let metric = metric.into().0;
         let path = self.directory.join(format!("{BEGINNING}{step:0DIGITS$}"));
-        self.remove_unfinished()?;
+        self.clean()?;
         let save = ShardedSave {
             path: &path,
             options: &self.options.save,
@@ -232,11 +232,11 @@ impl CheckpointFolder {
     }
 
     /// Removes what killed saves by shards left.
-    fn remove_unfinished(&self) -> Result<(), CheckpointError> {
+    fn clean(&self) -> Result<(), CheckpointError> {
         for entry in self.entries()? {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder && step_of(&entry.file_name(), "").is_some() {
-                remove_unfinished(&entry.path());
+                clean(&entry.path());
             }
         }
         Ok(())

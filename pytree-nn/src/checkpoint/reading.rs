@@ -3,14 +3,16 @@
 //! Each number is written to its place as soon as it is read. So a tensor that is transposed, divided or converted
 //! needs no copy in the layout of the file.
 
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use pytree_transform::{DType, Tensor, TensorError};
 use safetensors::tensor::TensorInfo;
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::{Number, with_number};
-use crate::checkpoint::file::Bytes;
+use crate::checkpoint::file::{Bytes, io_error};
 use crate::checkpoint::names::Arrangement;
 use crate::checkpoint::sharded::StoredFolder;
 use crate::checkpoint::source::Places;
@@ -67,13 +69,13 @@ impl Reading {
         if let [part] = &self.parts[..]
             && part.arrangement.is_same()
         {
-            let mut elements = Vec::with_capacity(part.shape.iter().product());
+            let mut elements = reserved(bytes.path(), part.shape.iter().product())?;
             bytes.read(unit, &mut |piece| {
                 T::decode(info.dtype, piece, &mut elements);
             })?;
             return Ok(vec![Tensor::new(&part.shape, elements)]);
         }
-        let mut scatter = Scatter::<T>::new(&self.parts, &info.shape);
+        let mut scatter = Scatter::<T>::new(bytes.path(), &self.parts, &info.shape)?;
         let width = info.shape.last().copied().unwrap_or(1);
         if width > 0 {
             let mut rows = Vec::new();
@@ -165,12 +167,21 @@ impl Reading {
         {
             return Ok(vec![Tensor::new(&part.shape, elements)]);
         }
-        let mut scatter = Scatter::<T>::new(&self.parts, &shape);
+        let mut scatter = Scatter::<T>::new(folder.path(), &self.parts, &shape)?;
         let width = shape.last().copied().unwrap_or(1);
         for row in elements.chunks_exact(width.max(1)) {
             scatter.add(row);
         }
         Ok(self.tensors(scatter))
+    }
+}
+
+/// Returns an empty list with room for the elements of a tensor, or the error that there is no memory for them.
+pub(super) fn reserved<T>(path: &Path, elements: usize) -> Result<Vec<T>, CheckpointError> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(elements) {
+        Ok(()) => Ok(list),
+        Err(_) => Err(io_error(path, io::ErrorKind::OutOfMemory.into())),
     }
 }
 
@@ -208,15 +219,18 @@ struct Target<T> {
 }
 
 impl<T: Number> Scatter<T> {
-    fn new(parts: &[Part], shape: &[usize]) -> Self {
+    fn new(path: &Path, parts: &[Part], shape: &[usize]) -> Result<Self, CheckpointError> {
         let axis = parts.first().map_or(0, |part| part.arrangement.outputs());
         let mut begin = 0;
         let mut targets = Vec::with_capacity(parts.len());
         for part in parts {
             let end = begin + part.length(axis);
             let (first, strides) = part.arrangement.strides();
+            let count = part.shape.iter().product();
+            let mut elements = reserved(path, count)?;
+            elements.resize(count, T::EMPTY);
             targets.push(Target {
-                elements: vec![T::EMPTY; part.shape.iter().product()],
+                elements,
                 begin,
                 end,
                 first,
@@ -225,12 +239,12 @@ impl<T: Number> Scatter<T> {
             begin = end;
         }
         let outer = shape[..shape.len().saturating_sub(1)].to_vec();
-        Self {
+        Ok(Self {
             targets,
             axis,
             index: vec![0; outer.len()],
             outer,
-        }
+        })
     }
 
     /// Writes the next row, which is along the last axis of the file.

@@ -58,6 +58,7 @@ pub struct Batches<S> {
     size: usize,
     order: Order,
     last: LastBatch,
+    is_padded: bool,
     ahead: usize,
 }
 
@@ -106,6 +107,7 @@ impl<S: Source> Batches<S> {
             size,
             order: Order::Sequential,
             last: LastBatch::Keep,
+            is_padded: false,
             ahead: 0,
         })
     }
@@ -151,7 +153,8 @@ impl<S: Source> Batches<S> {
     /// examples: `bool[size]`.
     ///
     /// So all batches have the same shape, and a function under `jit` is compiled once. The padding repeats the last example.
-    /// Exclude it with the mask, for example with [`mean_where`](Tensor::mean_where).
+    /// Exclude it with the mask, for example with [`mean_where`](Tensor::mean_where). An epoch is an error if its padding would
+    /// have more than 2²⁴ examples.
     ///
     /// # Examples
     /// ```
@@ -172,11 +175,12 @@ impl<S: Source> Batches<S> {
             size: self.size,
             order: self.order,
             last: LastBatch::Keep,
+            is_padded: true,
             ahead: self.ahead,
         }
     }
 
-    /// Prepares up to `ahead` batches on a thread of each iterator. 0 turns this off.
+    /// Prepares up to `ahead` batches, at most 4,096, on a thread of each iterator. 0 turns this off.
     ///
     /// The batches are the same. The thread ends with the epoch, or after its current batch when the iterator is dropped.
     #[must_use]
@@ -210,7 +214,9 @@ impl<S: Source> Batches<S> {
     ///
     /// # Errors
     /// Returns [`DataError::Order`] if a function of [`order_by`](Self::order_by) is invalid, and [`DataError::Tensor`] if the key
-    /// is traced. The iterator returns [`DataError::Source`], [`DataError::Examples`] or [`DataError::Panicked`].
+    /// is traced. Returns [`DataError::Shuffle`] or [`DataError::Padding`] if the memory has no room for an epoch. The iterator
+    /// returns [`DataError::Source`], [`DataError::Examples`], [`DataError::Length`], [`DataError::Changed`],
+    /// [`DataError::Panicked`] or [`DataError::Ended`].
     pub fn try_epoch(
         &self,
         epoch: usize,
@@ -292,10 +298,17 @@ impl<S: Source> Batches<S> {
     }
 
     fn remaining(&self, epoch: usize, first: usize) -> Result<Remaining<S>, DataError> {
+        if self.is_padded && self.size.saturating_sub(self.count) > PADDING {
+            return Err(DataError::Padding {
+                size: self.size,
+                examples: self.count,
+            });
+        }
         let plan = Plan {
             source: Arc::clone(&self.source),
             order: self.order.positions(epoch, self.count)?,
             size: self.size,
+            is_padded: self.is_padded,
             batches: first..self.per_epoch(),
         };
         Ok(Remaining {
@@ -306,6 +319,9 @@ impl<S: Source> Batches<S> {
         })
     }
 }
+
+/// The maximum number of examples that fill a batch of a dataset that has fewer.
+const PADDING: usize = 1 << 24;
 
 /// The remaining batches of an epoch, with their numbers. Ends after an error.
 struct Remaining<S: Source> {
@@ -322,7 +338,7 @@ impl<S: Source> Iterator for Remaining<S> {
         if self.next >= self.end {
             return None;
         }
-        let batch = self.supply.next()?;
+        let batch = self.supply.next();
         let number = self.next;
         self.next = if batch.is_ok() { number + 1 } else { self.end };
         let batch = batch.map_err(|error| error.in_batch(number, self.epoch));

@@ -100,6 +100,63 @@ pub enum DataError {
         /// The message of the panic.
         message: String,
     },
+    /// The thread that prepares batches ended without a word.
+    #[error(
+        "cannot read {what}: the thread that prepares batches has ended; check that the source ends no threads, or read without `prefetch`"
+    )]
+    Ended {
+        /// The batch.
+        what: String,
+    },
+    /// A source has returned a batch with another number of examples than positions.
+    #[error("cannot use {what}: expected {expected} examples along the first axis of each tensor, found {found} at {}; `Source::batch` returns one example for each position", .path.or_root())]
+    Length {
+        /// The batch.
+        what: String,
+        /// The number of positions that the source was asked for.
+        expected: usize,
+        /// The path of the tensor in the batch.
+        path: KeyPath,
+        /// The dtype and shape of the tensor.
+        found: AbstractArray,
+    },
+    /// The number of examples of a source has changed.
+    #[error(
+        "cannot read the examples: the source had {expected} when the batches were made, and now has {found}; make new batches when the data change"
+    )]
+    Changed {
+        /// The number when the batches were made.
+        expected: usize,
+        /// The number now.
+        found: usize,
+    },
+    /// An order in memory cannot have so many positions.
+    #[error(
+        "cannot shuffle {examples} examples: expected at most {}; shuffle parts of them in the source, for instance the order of files",
+        i32::MAX
+    )]
+    Shuffle {
+        /// The number of examples.
+        examples: usize,
+    },
+    /// A batch would be nearly all padding.
+    #[error(
+        "cannot pad {examples} examples to a batch of {size}: expected at most 2^24 examples of padding; use a smaller batch size"
+    )]
+    Padding {
+        /// The batch size.
+        size: usize,
+        /// The number of examples.
+        examples: usize,
+    },
+    /// The memory for the positions of a batch is not available.
+    #[error(
+        "cannot make a batch of {examples} examples: the memory for their positions is not available; use a smaller batch size"
+    )]
+    Memory {
+        /// The number of examples of the batch.
+        examples: usize,
+    },
     /// A batch cannot be built.
     #[error("cannot make a batch: {0}")]
     Tree(#[from] TreeError),
@@ -111,7 +168,11 @@ pub enum DataError {
 impl DataError {
     /// Adds the index of the batch and of its epoch to the error of a source.
     pub(super) fn in_batch(mut self, batch: usize, epoch: usize) -> Self {
-        if let Self::Source { what, .. } | Self::Panicked { what, .. } = &mut self {
+        if let Self::Source { what, .. }
+        | Self::Panicked { what, .. }
+        | Self::Ended { what }
+        | Self::Length { what, .. } = &mut self
+        {
             let separator = if what.is_empty() { "" } else { " of " };
             // Writing to a `String` cannot fail.
             let _ = write!(what, "{separator}batch {batch} of epoch {epoch}");

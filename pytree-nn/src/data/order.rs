@@ -1,13 +1,48 @@
 //! The order of the examples in an epoch.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pytree_transform::raw::check_memory;
+use pytree_transform::{AbstractArray, DType};
+
 use crate::data::DataError;
+use crate::data::source::reserved;
 use crate::random::Key;
 
+/// The positions of the examples of an epoch.
+#[derive(Clone)]
+pub(super) enum Positions {
+    /// All positions below a number. A source may have more examples than the memory has room for positions.
+    All(usize),
+    List(Arc<[usize]>),
+}
+
+impl Positions {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::All(count) => *count,
+            Self::List(list) => list.len(),
+        }
+    }
+
+    /// Returns the positions at some places of the epoch.
+    pub(super) fn at(&self, places: Range<usize>) -> Result<Cow<'_, [usize]>, DataError> {
+        match self {
+            Self::All(_) => {
+                let mut positions = reserved(places.len())?;
+                positions.extend(places);
+                Ok(Cow::Owned(positions))
+            }
+            Self::List(list) => Ok(Cow::Borrowed(&list[places])),
+        }
+    }
+}
+
 /// A function that maps the index of an epoch to the positions of the epoch's examples.
-type Positions = dyn Fn(usize) -> Vec<usize> + Send + Sync;
+type Function = dyn Fn(usize) -> Vec<usize> + Send + Sync;
 
 /// How the examples of an epoch are ordered.
 #[derive(Clone)]
@@ -17,7 +52,7 @@ pub(super) enum Order {
     /// Shuffled with a key and the index of the epoch.
     Shuffled(Key, LastOrder),
     /// In the order that the user's function returns.
-    Custom(Arc<Positions>),
+    Custom(Arc<Function>),
 }
 
 /// The last computed order with its epoch. A loop that resumes at each batch needs the order of one epoch many times, and
@@ -31,14 +66,18 @@ impl Order {
     }
 
     /// Returns the positions of the examples of an epoch.
-    pub(super) fn positions(&self, epoch: usize, count: usize) -> Result<Arc<[usize]>, DataError> {
+    pub(super) fn positions(&self, epoch: usize, count: usize) -> Result<Positions, DataError> {
         match self {
-            Self::Sequential => Ok((0..count).collect()),
+            Self::Sequential => Ok(Positions::All(count)),
             Self::Shuffled(key, last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((_, order)) = last.as_ref().filter(|(known, _)| *known == epoch) {
-                    return Ok(Arc::clone(order));
+                    return Ok(Positions::List(Arc::clone(order)));
                 }
+                if i32::try_from(count).is_err() {
+                    return Err(DataError::Shuffle { examples: count });
+                }
+                check_memory("shuffle", &AbstractArray::new(DType::I64, [count]))?;
                 #[allow(
                     clippy::cast_possible_truncation,
                     reason = "as in JAX, a key takes the lower 32 bits of an integer"
@@ -48,9 +87,12 @@ impl Order {
                 let positions = positions.map(|position| usize::try_from(position).unwrap_or(0));
                 let order: Arc<[usize]> = positions.collect();
                 *last = Some((epoch, Arc::clone(&order)));
-                Ok(order)
+                Ok(Positions::List(order))
             }
-            Self::Custom(function) => checked(epoch, count, function(epoch)).map(Arc::from),
+            Self::Custom(function) => {
+                let list = checked(epoch, count, function(epoch))?;
+                Ok(Positions::List(list.into()))
+            }
         }
     }
 }
@@ -88,14 +130,15 @@ mod tests {
     #[test]
     fn order_of_epoch_is_shuffled_once() {
         let order = Order::shuffled(&Key::new(0));
-        let of = |epoch| order.positions(epoch, 10).unwrap();
+        let list = |order: &Order, epoch| match order.positions(epoch, 10).unwrap() {
+            Positions::List(list) => list,
+            Positions::All(_) => panic!("a shuffled order is a list"),
+        };
+        let of = |epoch| list(&order, epoch);
         let first = of(0);
         assert!(Arc::ptr_eq(&first, &of(0)));
         // A clone of the batches shares the order.
-        assert!(Arc::ptr_eq(
-            &first,
-            &order.clone().positions(0, 10).unwrap()
-        ));
+        assert!(Arc::ptr_eq(&first, &list(&order.clone(), 0)));
         assert_ne!(first, of(1));
         assert_eq!(first, of(0));
     }

@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use pytree_core::tree;
+use pytree_transform::Tensor;
+
+use crate::data::order::Positions;
 use crate::data::source::running_example;
 use crate::data::{DataError, Source};
 
@@ -14,8 +18,10 @@ use crate::data::{DataError, Source};
 pub(super) struct Plan<S> {
     pub(super) source: Arc<S>,
     /// The positions of the examples of the whole epoch.
-    pub(super) order: Arc<[usize]>,
+    pub(super) order: Positions,
     pub(super) size: usize,
+    /// Whether each batch has `size` examples, also the last one.
+    pub(super) is_padded: bool,
     /// The indices of the remaining batches.
     pub(super) batches: Range<usize>,
 }
@@ -25,10 +31,40 @@ impl<S: Source> Iterator for Plan<S> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let first = self.batches.next()? * self.size;
-        let end = (first + self.size).min(self.order.len());
-        Some(self.source.batch(&self.order[first..end]))
+        let end = first.saturating_add(self.size).min(self.order.len());
+        Some(self.batch(first..end))
     }
 }
+
+impl<S: Source> Plan<S> {
+    /// Reads the examples at some places of the epoch, and checks that the source still is what it says.
+    fn batch(&self, places: Range<usize>) -> Result<S::Example, DataError> {
+        let (expected, found) = (self.order.len(), self.source.count());
+        if expected != found {
+            return Err(DataError::Changed { expected, found });
+        }
+        let expected = if self.is_padded {
+            self.size
+        } else {
+            places.len()
+        };
+        let batch = self.source.batch(&self.order.at(places)?)?;
+        let (leaves, treedef) = tree::try_flatten::<Tensor, S::Example>(&batch)?;
+        let is_other = |leaf: &Tensor| leaf.shape().first() != Some(&expected);
+        match leaves.iter().position(is_other) {
+            None => Ok(batch),
+            Some(leaf) => Err(DataError::Length {
+                what: String::new(),
+                expected,
+                path: treedef.leaf_paths().swap_remove(leaf),
+                found: leaves[leaf].info().clone(),
+            }),
+        }
+    }
+}
+
+/// The maximum number of batches that a thread prepares. The queue has memory for all of them from the start.
+const MOST: usize = 1 << 12;
 
 /// Where the batches of an iterator come from.
 pub(super) enum Supply<S: Source> {
@@ -41,6 +77,7 @@ pub(super) enum Supply<S: Source> {
 impl<S: Source> Supply<S> {
     /// Starts a thread that prepares up to `ahead` batches. Without threads, as on wasm, the consumer reads the batches.
     pub(super) fn new(plan: Plan<S>, ahead: usize) -> Self {
+        let ahead = ahead.min(plan.batches.len()).min(MOST);
         let Some(queued) = ahead.checked_sub(1) else {
             return Self::Direct(plan);
         };
@@ -48,9 +85,9 @@ impl<S: Source> Supply<S> {
         let (sender, receiver) = sync_channel(queued);
         let copy = Plan {
             source: Arc::clone(&plan.source),
-            order: Arc::clone(&plan.order),
-            size: plan.size,
+            order: plan.order.clone(),
             batches: plan.batches.clone(),
+            ..plan
         };
         let work = move || {
             let mut plan = plan;
@@ -59,9 +96,12 @@ impl<S: Source> Supply<S> {
                 let batch = catch_unwind(AssertUnwindSafe(|| plan.next()));
                 let batch = batch.unwrap_or_else(|payload| {
                     let example = running_example();
+                    let message = message(&*payload);
+                    // The destructor of a payload may panic, too. Then this thread would end without a message.
+                    std::mem::forget(payload);
                     Some(Err(DataError::Panicked {
                         what: example.map_or_else(String::new, |at| format!("example {at}")),
-                        message: message(&*payload),
+                        message,
                     }))
                 });
                 let Some(batch) = batch else { return };
@@ -79,11 +119,17 @@ impl<S: Source> Supply<S> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<S::Example, DataError>> {
-        match self {
+    /// Returns the next batch of those that are still to be read.
+    pub(super) fn next(&mut self) -> Result<S::Example, DataError> {
+        let next = match self {
             Self::Direct(plan) => plan.next(),
             Self::Thread(receiver) => receiver.recv().ok(),
-        }
+        };
+        next.unwrap_or_else(|| {
+            Err(DataError::Ended {
+                what: String::new(),
+            })
+        })
     }
 }
 

@@ -47,7 +47,8 @@ pub trait Source: Send + Sync + 'static {
     /// The type of an example, and of a batch, whose leaves have one more axis in front.
     type Example: PytreeOf<Tensor> + Send + 'static;
 
-    /// Returns the number of examples.
+    /// Returns the number of examples, which does not change. Batches call this function before each batch, so it should be
+    /// fast.
     fn count(&self) -> usize;
 
     /// Returns the example at `position`, which is less than [`count`](Self::count).
@@ -57,6 +58,7 @@ pub trait Source: Send + Sync + 'static {
     fn example(&self, position: usize) -> Result<Self::Example, SourceError>;
 
     /// Returns the examples at some positions as a batch. By default, stacks the examples along a new first axis.
+    /// An implementation returns exactly one example for each position: another length is [`DataError::Length`].
     ///
     /// # Errors
     /// Returns the error of an example with its position, or [`DataError::Examples`] if two examples differ in structure, shapes or
@@ -162,15 +164,24 @@ impl<T: PytreeOf<Tensor> + Send + Sync + 'static> Arrays<T> {
     }
 }
 
+/// Returns an empty list with room for something of each example of a batch.
+pub(super) fn reserved<T>(examples: usize) -> Result<Vec<T>, DataError> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(examples) {
+        Ok(()) => Ok(list),
+        Err(_) => Err(DataError::Memory { examples }),
+    }
+}
+
 /// Returns positions as integers of 32 bits, or of 64 bits for a larger dataset.
-fn index(count: usize, shape: &[usize], positions: &[usize]) -> Tensor {
-    let wide = positions
-        .iter()
-        .map(|&position| i64::try_from(position).unwrap_or(i64::MAX));
-    let wide = Tensor::new(shape, wide.collect::<Vec<_>>());
+fn index(count: usize, shape: &[usize], positions: &[usize]) -> Result<Tensor, DataError> {
+    let mut wide = reserved(positions.len())?;
+    let numbers = positions.iter();
+    wide.extend(numbers.map(|&position| i64::try_from(position).unwrap_or(i64::MAX)));
+    let wide = Tensor::try_new(shape, wide)?;
     match i32::try_from(count) {
-        Ok(_) => wide.convert(DType::I32),
-        Err(_) => wide,
+        Ok(_) => Ok(wide.convert(DType::I32)),
+        Err(_) => Ok(wide),
     }
 }
 
@@ -182,11 +193,11 @@ impl<T: PytreeOf<Tensor> + Send + Sync + 'static> Source for Arrays<T> {
     }
 
     fn example(&self, position: usize) -> Result<T, SourceError> {
-        Ok(self.take(&index(self.count, &[], &[position]))?)
+        Ok(self.take(&index(self.count, &[], &[position])?)?)
     }
 
     fn batch(&self, positions: &[usize]) -> Result<T, DataError> {
-        self.take(&index(self.count, &[positions.len()], positions))
+        self.take(&index(self.count, &[positions.len()], positions)?)
     }
 }
 
@@ -270,12 +281,14 @@ impl<S: Source> Source for Padded<S> {
     }
 
     fn batch(&self, positions: &[usize]) -> Result<Self::Example, DataError> {
-        let mut padded = positions.to_vec();
+        let size = self.size.max(positions.len());
+        let mut padded = reserved(size)?;
+        padded.extend_from_slice(positions);
         // A repeated example is valid input: its labels are in range and its numbers are finite.
         let filler = positions.last().copied().unwrap_or(0);
-        padded.resize(self.size.max(positions.len()), filler);
-        let real = (0..padded.len()).map(|place| place < positions.len());
-        let mask = Tensor::from(real.collect::<Vec<bool>>());
-        Ok((self.source.batch(&padded)?, mask))
+        padded.resize(size, filler);
+        let mut mask = reserved(size)?;
+        mask.extend((0..size).map(|place| place < positions.len()));
+        Ok((self.source.batch(&padded)?, Tensor::from(mask)))
     }
 }

@@ -294,6 +294,132 @@ fn panic_of_producer_reaches_consumer() {
     assert_eq!(batches.epoch(0).count(), 4);
 }
 
+/// A source whose batches and length are what the fields say.
+struct Liar {
+    count: Arc<AtomicUsize>,
+    longer: usize,
+}
+
+impl Source for Liar {
+    type Example = (Tensor, Tensor);
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    fn example(&self, _: usize) -> Result<Self::Example, pytree_nn::data::SourceError> {
+        Err("only batches are read".into())
+    }
+
+    fn batch(&self, positions: &[usize]) -> Result<Self::Example, pytree_nn::data::DataError> {
+        let length = positions.len();
+        Ok((numbered(length), numbered(length + self.longer)))
+    }
+}
+
+#[test]
+fn source_that_lies_about_its_length_is_noticed() {
+    for ahead in [0, 2] {
+        let source = |longer| Liar {
+            count: Arc::new(AtomicUsize::new(5)),
+            longer,
+        };
+        let batches = Batches::from_source(source(1), 2).prefetch(ahead);
+        let error = batches.try_epoch(3).unwrap().next().unwrap().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot use batch 0 of epoch 3: expected 2 examples along the first axis of each tensor, found i32[3] at [1]; `Source::batch` returns one example for each position"
+        );
+        let padded = Batches::from_source(source(1), 2).padded().prefetch(ahead);
+        let error = padded.try_epoch(0).unwrap().next().unwrap().unwrap_err();
+        assert!(
+            error.to_string().contains("found i32[3] at [0][1]"),
+            "{error}"
+        );
+
+        let source = source(0);
+        let count = Arc::clone(&source.count);
+        let batches = Batches::from_source(source, 2).prefetch(ahead);
+        assert_eq!(batches.epoch(0).count(), 3);
+        assert_eq!(batches.clone().padded().epoch(0).count(), 3);
+        count.store(4, Ordering::SeqCst);
+        let results: Vec<_> = batches.try_epoch(0).unwrap().collect();
+        assert_eq!(
+            results.last().unwrap().as_ref().unwrap_err().to_string(),
+            "cannot read the examples: the source had 5 when the batches were made, and now has 4; make new batches when the data change"
+        );
+    }
+}
+
+#[test]
+fn numbers_from_outside_need_no_memory() {
+    // A first batch needs memory for itself only.
+    let source = || {
+        examples(1 << 40, |position| {
+            Ok::<_, String>(Tensor::from(position as f32))
+        })
+    };
+    let batches = Batches::from_source(source(), 2).prefetch(1 << 40);
+    assert_eq!(batches.per_epoch(), 1 << 39);
+    assert_eq!(batches.epoch(0).nth(1).unwrap().to_vec::<f32>(), [2.0, 3.0]);
+    let shuffled = Batches::from_source(source(), 2).shuffle(&Key::new(0));
+    assert_eq!(
+        shuffled.try_epoch(0).err().unwrap().to_string(),
+        "cannot shuffle 1099511627776 examples: expected at most 2147483647; shuffle parts of them in the source, for instance the order of files"
+    );
+    assert_eq!(
+        Batches::new(numbered(3), 2)
+            .prefetch(usize::MAX)
+            .epoch(0)
+            .count(),
+        2
+    );
+    for size in [1 << 31, usize::MAX] {
+        let batches = Batches::new(numbered(3), size);
+        assert_eq!(batches.epoch(0).next().unwrap().shape(), [3]);
+        assert_eq!(
+            batches.padded().try_epoch(0).err().unwrap().to_string(),
+            format!(
+                "cannot pad 3 examples to a batch of {size}: expected at most 2^24 examples of padding; use a smaller batch size"
+            )
+        );
+    }
+    let whole = Batches::from_source(source(), 1 << 40);
+    let error = whole.try_epoch(0).unwrap().next().unwrap().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot make a batch of 1099511627776 examples: the memory"),
+        "{error}"
+    );
+}
+
+/// The destructor of what a source panics with panics, too.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the payload panics");
+    }
+}
+
+#[test]
+fn epoch_of_dead_thread_does_not_end_early() {
+    let source = examples(4, |position| {
+        if position == 2 {
+            std::panic::panic_any(Bomb);
+        }
+        Ok::<_, String>(Tensor::from(0))
+    });
+    let batches = Batches::from_source(source, 1).prefetch(2);
+    let results: Vec<_> = batches.try_epoch(0).unwrap().collect();
+    assert_eq!(results.len(), 3);
+    assert_eq!(
+        results[2].as_ref().unwrap_err().to_string(),
+        "the thread that prepares batches panicked while it read example 2 of batch 2 of epoch 0: the payload of the panic is not a text"
+    );
+}
+
 #[test]
 fn error_of_source_is_at_line_of_loop() {
     let source = examples(4, |position| match position {

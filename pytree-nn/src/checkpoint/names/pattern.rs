@@ -1,10 +1,17 @@
 //! Patterns of names with placeholders, such as `h.{i}.attn` and `blocks[{i}].attention`.
+//!
+//! A placeholder may match texts of several lengths. The search remembers what it has tried, so its time is a polynomial in the
+//! number of placeholders.
 
+use std::collections::HashSet;
 use std::fmt;
 
 /// The maximum number of bytes that a placeholder matches. There is a limit because names in a hostile file may be
 /// megabytes long.
 const LONGEST: usize = 64;
+
+/// The maximum number of placeholders that a pattern has several times. The time of the search is exponential in this number.
+const REPEATED: usize = 2;
 
 /// A name with placeholders, each of which matches one step of a path or a part of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +58,35 @@ impl Pattern {
             return Err("a pattern is empty".to_owned());
         }
         let text = text.to_owned();
-        Ok(Self { text, pieces })
+        let pattern = Self { text, pieces };
+        if pattern.repeated().len() > REPEATED {
+            return Err(format!(
+                "`{pattern}` has more than {REPEATED} placeholders several times"
+            ));
+        }
+        Ok(pattern)
+    }
+
+    /// Returns the names of the placeholders in the order of the pattern.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Placeholder { name, .. } => Some(name.as_str()),
+            Piece::Literal(_) => None,
+        })
+    }
+
+    /// Returns the names of the placeholders that the pattern has several times, each once.
+    fn repeated(&self) -> Vec<&str> {
+        let mut repeated: Vec<&str> = self.names().collect();
+        repeated.retain(|name| self.names().filter(|other| other == name).count() > 1);
+        repeated.sort_unstable();
+        repeated.dedup();
+        repeated
     }
 
     /// Returns the names of the placeholders, sorted.
     pub(super) fn placeholders(&self) -> Vec<&str> {
-        let pieces = self.pieces.iter();
-        let mut names: Vec<&str> = pieces
-            .filter_map(|piece| match piece {
-                Piece::Placeholder { name, .. } => Some(name.as_str()),
-                Piece::Literal(_) => None,
-            })
-            .collect();
+        let mut names: Vec<&str> = self.names().collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -76,9 +100,13 @@ impl Pattern {
 
     /// Matches the beginning of a name up to the end of a step. Returns the values of the placeholders and the rest.
     pub(super) fn matched<'t>(&self, name: &'t str) -> Option<(Captures<'t>, &'t str)> {
-        let mut captures = Vec::new();
-        let rest = matched(&self.pieces, name, &mut captures)?;
-        Some((captures, rest))
+        let mut search = Search {
+            repeated: self.repeated(),
+            captures: Vec::new(),
+            failed: HashSet::new(),
+        };
+        let rest = search.matched(&self.pieces, name)?;
+        Some((search.captures, rest))
     }
 
     /// Replaces the placeholders by values. Returns `None` if a placeholder has no value, or if a value of `{i+1}` is
@@ -137,31 +165,52 @@ fn separates(character: char) -> bool {
     matches!(character, '.' | '[' | ']' | '/' | '\'')
 }
 
-fn matched<'t>(pieces: &[Piece], name: &'t str, captures: &mut Captures<'t>) -> Option<&'t str> {
-    let Some((first, others)) = pieces.split_first() else {
-        let ends = name.is_empty() || name.starts_with(['.', '[', '/']);
-        return ends.then_some(name);
-    };
-    let placeholder = match first {
-        Piece::Literal(literal) => {
-            return matched(others, name.strip_prefix(literal.as_str())?, captures);
-        }
-        Piece::Placeholder { name, .. } => name,
-    };
-    let known = captures.iter().find(|(known, _)| known == placeholder);
-    if let Some(&(_, value)) = known {
-        return matched(others, name.strip_prefix(value)?, captures);
+/// A search for the texts that the placeholders of a pattern match.
+struct Search<'p, 't> {
+    /// The placeholders whose values decide what later pieces match.
+    repeated: Vec<&'p str>,
+    captures: Captures<'t>,
+    /// What does not match: a number of pieces, a number of last bytes of the name, and the values of `repeated`.
+    failed: HashSet<(usize, usize, Vec<Option<&'t str>>)>,
+}
+
+impl<'t> Search<'_, 't> {
+    fn value(&self, placeholder: &str) -> Option<&'t str> {
+        let mut captures = self.captures.iter();
+        captures.find_map(|(known, value)| (known == placeholder).then_some(*value))
     }
-    let ends = name.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
-    let step = ends.take_while(|&(end, c)| end <= LONGEST && !separates(c));
-    for (end, _) in step {
-        captures.push((placeholder.clone(), &name[..end]));
-        if let Some(rest) = matched(others, &name[end..], captures) {
-            return Some(rest);
+
+    fn matched(&mut self, pieces: &[Piece], name: &'t str) -> Option<&'t str> {
+        let Some((first, others)) = pieces.split_first() else {
+            let ends = name.is_empty() || name.starts_with(['.', '[', '/']);
+            return ends.then_some(name);
+        };
+        let placeholder = match first {
+            Piece::Literal(literal) => {
+                return self.matched(others, name.strip_prefix(literal.as_str())?);
+            }
+            Piece::Placeholder { name, .. } => name,
+        };
+        if let Some(value) = self.value(placeholder) {
+            return self.matched(others, name.strip_prefix(value)?);
         }
-        captures.pop();
+        let values = self.repeated.iter().map(|known| self.value(known));
+        let tried = (pieces.len(), name.len(), values.collect());
+        if self.failed.contains(&tried) {
+            return None;
+        }
+        let ends = name.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
+        let step = ends.take_while(|&(end, c)| end <= LONGEST && !separates(c));
+        for (end, _) in step {
+            self.captures.push((placeholder.clone(), &name[..end]));
+            if let Some(rest) = self.matched(others, &name[end..]) {
+                return Some(rest);
+            }
+            self.captures.pop();
+        }
+        self.failed.insert(tried);
+        None
     }
-    None
 }
 
 #[cfg(test)]
@@ -219,6 +268,23 @@ mod tests {
         assert_eq!(moved("{a}b{c}b{d}b{e}x", "{a}", &name), None);
     }
 
+    /// Without a memory of what was tried, four placeholders would take seconds, and eight longer than a life.
+    #[test]
+    fn placeholders_side_by_side_are_matched_soon() {
+        let name = "a".repeat(600);
+        for pattern in [
+            "{a}{b}{c}{d}{e}{f}{g}{h}x",
+            "{a}a{b}a{c}a{d}a{e}a{f}a{g}ax",
+            "{c}{d}{a}{b}{a}{b}x",
+            "{a}{b}{c}{d}",
+        ] {
+            assert_eq!(moved(pattern, "{a}", &name), None, "{pattern}");
+        }
+        // The values of a placeholder that comes again are part of the memory.
+        let found = moved("{a}{b}.{a}.{b}", "{a}-{b}", "xyz.xy.z");
+        assert_eq!(found, Some(("xy-z".to_owned(), String::new())));
+    }
+
     #[test]
     fn invalid_patterns_say_why() {
         let why = |text| Pattern::parse(text).unwrap_err();
@@ -226,5 +292,6 @@ mod tests {
         assert!(why("h.{}").starts_with("`{}` in `h.{}` is no placeholder"));
         assert!(why("h.{i-1}").contains("`{i+1}`"));
         assert_eq!(why(""), "a pattern is empty");
+        assert!(why("{a}{b}{c}{a}{b}{c}").ends_with("has more than 2 placeholders several times"));
     }
 }

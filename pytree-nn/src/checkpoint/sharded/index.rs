@@ -302,21 +302,17 @@ pub(super) fn remove_unused(directory: &Path) {
 pub(in crate::checkpoint) fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_file(directory.join(NAME)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => remove_unfinished(directory),
+        _ => clean(directory),
     }
     Ok(())
 }
 
-/// Removes what a killed save left of a checkpoint by shards, if the folder has no index. Files that a writer has locked and
-/// files of other programs remain, and so does their folder.
-pub(in crate::checkpoint) fn remove_unfinished(directory: &Path) {
-    if fs::symlink_metadata(directory.join(NAME))
-        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    {
-        remove_unused(directory);
-        // A folder that is not empty is not removed.
-        let _ = fs::remove_dir(directory);
-    }
+/// Removes what killed saves left in the folder of a checkpoint by shards, and the folder if nothing remains. Files that a
+/// writer has locked and files of other programs remain.
+pub(in crate::checkpoint) fn clean(directory: &Path) {
+    remove_unused(directory);
+    // A folder that is not empty is not removed.
+    let _ = fs::remove_dir(directory);
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod saving;
 mod writers;
 mod writing;
 
-pub(super) use self::index::{Index, index_path, remove, remove_unfinished};
+pub(super) use self::index::{Index, clean, index_path, remove};
 pub(super) use self::opening::StoredFolder;
 pub(super) use self::saving::{Role, ShardedSave, write};
 pub use self::saving::{save_sharded, save_sharded_with};

@@ -12,6 +12,7 @@ use super::{BLOCK, block_checksum};
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::Number;
 use crate::checkpoint::file::StoredFile;
+use crate::checkpoint::reading::reserved;
 
 impl StoredFolder {
     /// Returns the elements of a region in row-major order. `region` has a range for each axis and lies inside of the
@@ -24,7 +25,9 @@ impl StoredFolder {
         if !self.wholes.contains_key(name) {
             return Ok(Vec::new());
         }
-        let mut elements = vec![T::EMPTY; region.iter().map(ExactSizeIterator::len).product()];
+        let count = region.iter().map(ExactSizeIterator::len).product();
+        let mut elements = reserved(self.path(), count)?;
+        elements.resize(count, T::EMPTY);
         let mut scratch = Vec::new();
         self.each_run(name, region, &mut |dtype, to, bytes| {
             scratch.clear();
