@@ -1,4 +1,4 @@
-"""torch.json: cross entropies of PyTorch with their options, and their gradients.
+"""torch.json: cross entropies of PyTorch with their options, and their gradients; layers and their `state_dict`.
 
     pip install -r requirements-torch.txt
     python torch_goldens.py
@@ -105,6 +105,26 @@ def soft_cases():
     return cases
 
 
+def layers():
+    """Layers, with all their tensors, an input and the output. The output of recurrent layers is a sequence."""
+    made = {
+        "lstm": (torch.nn.LSTM(3, 4), (5, 2, 3)),
+        "rnn": (torch.nn.RNN(3, 4), (5, 2, 3)),
+        "prelu": (torch.nn.PReLU(), (2, 3)),
+    }
+    cases = []
+    for name, (layer, shape) in made.items():
+        rng = generator("layer", name)
+        state = {key: floats(rng, value.shape, "float32") / 4 for key, value in layer.state_dict().items()}
+        layer.load_state_dict(state)
+        x = floats(rng, shape, "float32")
+        y = layer(x)
+        y = y[0] if isinstance(y, tuple) else y
+        state = {key: array(value) for key, value in state.items()}
+        cases.append({"name": name, "state": state, "x": array(x), "y": array(y)})
+    return cases
+
+
 def write(name, body):
     """Writes one file, with a line for each case."""
     compact = lambda value: json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -118,4 +138,4 @@ def write(name, body):
 
 
 if __name__ == "__main__":
-    write("torch", {"cross_entropy": [*hard_cases(), all_ignored()], "soft_cross_entropy": soft_cases()})
+    write("torch", {"cross_entropy": [*hard_cases(), all_ignored()], "soft_cross_entropy": soft_cases(), "layers": layers()})

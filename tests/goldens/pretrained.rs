@@ -9,8 +9,9 @@ use pytree::checkpoint::{LoadOptions, LoadReport, SaveOptions, WeightLayout, Wei
 use pytree::convolution::Padding;
 use pytree::nn::{
     Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, EmbedOptions, GroupNorm,
-    Initializer, LayerNorm, LearnedPositions, LinearOptions, MultiHeadAttention,
-    MultiHeadAttentionOptions, NormOptions, Pool, TransformerBlock, TransformerBlockOptions, relu,
+    Initializer, LayerNorm, LearnedPositions, LinearOptions, LstmCell, MultiHeadAttention,
+    MultiHeadAttentionOptions, NormOptions, PRelu, Pool, RecurrentCell, SimpleCell,
+    TransformerBlock, TransformerBlockOptions, relu,
 };
 use pytree::prelude::*;
 use serde_json::Value;
@@ -459,6 +460,58 @@ fn layers_give_the_outputs_of_pytorch() {
         .rename("out_proj", "out");
     let (mut attention, x, y) = layer("attention", &MultiHeadAttention::new(6, 3, rngs), names);
     assert_near("attention", &attention.forward(&x), &y);
+}
+
+/// The layers of `torch.json` have the names that PyTorch gives them.
+#[test]
+fn recurrent_layers_give_the_outputs_of_pytorch() {
+    let golden = read("torch.json");
+    for case in golden["layers"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let file = File::new(name);
+        let state = case["state"].as_object().unwrap().iter();
+        let state: BTreeMap<String, Tensor> = state
+            .map(|(name, value)| (name.clone(), tensor(value)))
+            .collect();
+        let dotted = SaveOptions::new().names(WeightNames::dotted());
+        checkpoint::save_with(&file.0, &state, &dotted).unwrap();
+        let names = WeightNames::pytorch()
+            .rename("weight_ih_l0", "input")
+            .rename("weight_hh_l0", "recurrent")
+            .sum(["bias_ih_l0", "bias_hh_l0"], "bias");
+        let options = LoadOptions::new().names(names);
+        let (x, rngs) = (tensor(&case["x"]), &mut Rngs::new(0));
+        let y = match name {
+            "lstm" => {
+                let cell = LstmCell::new(3, 4, rngs);
+                let (cell, _) = checkpoint::load_with(&file.0, &cell, &options).unwrap();
+                outputs(&cell, &x)
+            }
+            "rnn" => {
+                let cell = SimpleCell::new(3, 4, rngs);
+                let (cell, _) = checkpoint::load_with(&file.0, &cell, &options).unwrap();
+                outputs(&cell, &x)
+            }
+            _ => {
+                let options = LoadOptions::new().names(WeightNames::pytorch());
+                let (layer, _) =
+                    checkpoint::load_with(&file.0, &PRelu::default(), &options).unwrap();
+                layer.forward(&x)
+            }
+        };
+        assert_near(name, &y, &case["y"]);
+    }
+}
+
+/// Returns the outputs of a cell for `x: [time, batch, in]`.
+fn outputs<C: RecurrentCell>(cell: &C, x: &Tensor) -> Tensor {
+    let mut carry = cell.initial_carry(&x.shape()[1..2]);
+    let steps = (0..x.shape()[0]).map(|step| {
+        let y;
+        (carry, y) = cell.try_step(&carry, &x.index(ix![step as i32])).unwrap();
+        y
+    });
+    Tensor::stack(&steps.collect::<Vec<_>>(), 0)
 }
 
 #[test]

@@ -67,6 +67,7 @@ mod p55_gaussian_process;
 mod p56_data_parallel;
 mod p57_sharded_transformer;
 mod p58_roles;
+mod p63_csv_crate;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

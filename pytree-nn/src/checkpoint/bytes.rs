@@ -199,23 +199,26 @@ pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }
 
+/// The dtypes of tensors that a file can have.
+pub(super) const DTYPES: [DType; 12] = [
+    DType::Bool,
+    DType::I8,
+    DType::I16,
+    DType::U8,
+    DType::U16,
+    DType::BF16,
+    DType::F16,
+    DType::I32,
+    DType::I64,
+    DType::U32,
+    DType::F32,
+    DType::F64,
+];
+
 /// Returns the dtype of tensors for a dtype of a file, or `None` if this library has no such dtype.
 pub(super) fn dtype_of(stored: Dtype) -> Option<DType> {
-    const ALL: [DType; 12] = [
-        DType::Bool,
-        DType::I8,
-        DType::I16,
-        DType::U8,
-        DType::U16,
-        DType::BF16,
-        DType::F16,
-        DType::I32,
-        DType::I64,
-        DType::U32,
-        DType::F32,
-        DType::F64,
-    ];
-    ALL.into_iter()
+    DTYPES
+        .into_iter()
         .find(|&dtype| stored_dtype(dtype) == Some(stored))
 }
 

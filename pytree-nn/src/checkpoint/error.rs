@@ -44,11 +44,28 @@ pub enum CheckpointError {
         /// The defect of the file.
         problem: String,
     },
-    /// The file is a ZIP archive, such as `torch.save` writes.
-    #[error("cannot read the checkpoint `{}`: it is a ZIP archive, such as a `.pth` or `.pt` file of `torch.save`, and not a safetensors file; convert it in Python: `safetensors.torch.save_file(torch.load(path, weights_only=True), \"weights.safetensors\")`", .path.display())]
-    Archive {
+    /// The file has another format that is known, such as that of `torch.save`, or is a web page.
+    #[error("cannot read the checkpoint `{}`: expected a safetensors file, found {found}; {fix}", .path.display())]
+    OtherFormat {
         /// The path of the file.
         path: PathBuf,
+        /// What the file is.
+        found: &'static str,
+        /// How to get a safetensors file.
+        fix: &'static str,
+    },
+    /// A matrix has the same shape in the layouts of this library and of PyTorch, and the file does not say which layout it
+    /// has.
+    #[error("cannot load the checkpoint `{}`: {name} is {found} in the file, and {sign}, so it may be `[in, out]` or, as in PyTorch, `[out, in]`; load it with `LoadOptions::new().names(WeightNames::pytorch())`, or with `WeightNames::dotted()` if it is `[in, out]`", .path.display())]
+    UnknownLayout {
+        /// The path of the file.
+        path: PathBuf,
+        /// The name of the leaf.
+        name: String,
+        /// The dtype and shape in the file.
+        found: String,
+        /// What the file says, or does not say.
+        sign: &'static str,
     },
     /// The file is shorter or longer than its header says.
     #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; the file was cut off or damaged: copy it again, or load an earlier checkpoint", .path.display())]
@@ -188,7 +205,7 @@ pub enum CheckpointError {
         source: Box<TensorError>,
     },
     /// Tensors of a file that is loaded without a template have dtypes that this library has not.
-    #[error("cannot read the tensors of `{}`: this library has no dtypes {}; load the other tensors into a template with `load_with`", .path.display(), .tensors.join(", "))]
+    #[error("cannot read the tensors of `{}`: this library has no dtypes {}; read the other tensors with `tensors_where`, or load them into a template with `load_with`", .path.display(), .tensors.join(", "))]
     UnknownDTypes {
         /// The path of the file.
         path: PathBuf,
@@ -239,6 +256,11 @@ pub enum Mismatch {
         /// The new name of both leaves.
         name: String,
         /// The names of the two leaves in the file.
+        stored: [String; 2],
+    },
+    /// The file has two tensors that [`WeightNames::tied`](crate::checkpoint::WeightNames::tied) names, and they differ.
+    NotTied {
+        /// The names of the two tensors in the file.
         stored: [String; 2],
     },
     /// A rule of [`WeightNames`](crate::checkpoint::WeightNames) matches no leaf of the template. This is not an error
@@ -344,6 +366,14 @@ impl fmt::Display for Mismatch {
             } => {
                 let (name, first, second) = (shown(name), shown(first), shown(second));
                 format!("{name}: {first} and {second} are both renamed to this name")
+            }
+            Mismatch::NotTied {
+                stored: [first, second],
+            } => {
+                let (first, second) = (shown(first), shown(second));
+                format!(
+                    "`{first}` and `{second}` differ, although `WeightNames::tied` says that they are the same: load them into two leaves"
+                )
             }
             Mismatch::UnusedRule { file, model } => {
                 format!(

@@ -9,10 +9,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Metadata as Header, TensorInfo};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::metadata::{Digest, Metadata, VERSION};
+use crate::checkpoint::other_format::{HEAD, other_format};
 use crate::files;
 
 /// The number of bytes before the header, which are the length of the header.
@@ -50,22 +51,23 @@ impl StoredFile {
             expected: usize::try_from(expected).unwrap_or(usize::MAX),
             found: usize::try_from(found).unwrap_or(usize::MAX),
         };
-        if found < LENGTH as u64 {
-            return Err(format("the file is shorter than eight bytes"));
-        }
-        let mut bytes = [0; LENGTH];
-        file.read_exact(&mut bytes).map_err(failed)?;
-        if bytes.starts_with(b"PK\x03\x04") {
-            return Err(CheckpointError::Archive {
-                path: path.to_owned(),
+        let mut head = Vec::with_capacity(HEAD);
+        let mut start = (&mut file).take(HEAD as u64);
+        start.read_to_end(&mut head).map_err(failed)?;
+        let header = head
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        // A safetensors header begins with a brace. In a file of another format, its length is meaningless.
+        if head.get(LENGTH) != Some(&b'{') {
+            return Err(match other_format(&head) {
+                Some((found, fix)) => CheckpointError::OtherFormat {
+                    path: path.to_owned(),
+                    found,
+                    fix,
+                },
+                None if head.len() < LENGTH => format("the file is shorter than eight bytes"),
+                None => format("its header does not begin with a brace"),
             });
-        }
-        let header = u64::from_le_bytes(bytes);
-        // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
-        let mut brace = [0; 1];
-        let read = file.read(&mut brace).map_err(failed)?;
-        if read == 0 || brace != *b"{" {
-            return Err(format("its header does not begin with a brace"));
         }
         let begin = header.saturating_add(LENGTH as u64);
         if begin > found {
@@ -164,6 +166,15 @@ impl StoredFile {
             rest -= piece.len();
         }
         Ok(())
+    }
+
+    /// Returns a hash of the bytes of a tensor.
+    pub(super) fn hash(&mut self, name: &str) -> Result<u128, CheckpointError> {
+        let mut hash = Xxh3::new();
+        if let Some(info) = self.header.info(name).cloned() {
+            self.read(&info, 1, &mut |bytes| hash.update(bytes))?;
+        }
+        Ok(hash.digest128())
     }
 
     /// Reads all tensors in the order of their names and compares the checksum. `each` receives the name and the

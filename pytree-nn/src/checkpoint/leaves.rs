@@ -1,7 +1,7 @@
 //! The leaves of a model: their names in a checkpoint, and the modules that they are fields of.
 
-use pytree_core::TreeDef;
-use pytree_core::shape::NodeKind;
+use pytree_core::shape::{NodeKind, Shape};
+use pytree_core::{NodeView, TreeDef};
 
 use crate::checkpoint::names::{Arrangement, Place, WeightNames};
 
@@ -24,7 +24,17 @@ pub(super) fn names(treedef: &TreeDef) -> Vec<String> {
         .collect()
 }
 
-/// Returns for each leaf, in order, the type name of the module that it is a field of.
+/// Returns the name of a layer of this library, or an empty text for another module: a user's struct may have the same name. A
+/// shape that was read from bytes has no type, so its name decides.
+pub(super) fn layer_name<'t>(node: &NodeView<'t>) -> &'t str {
+    let is_layer = match node.shape() {
+        Shape::Static(shape) => (shape.type_name)().starts_with("pytree_nn::layers::"),
+        Shape::Dynamic(_) => true,
+    };
+    if is_layer { node.name() } else { "" }
+}
+
+/// Returns for each leaf, in order, the name of the layer that it is a field of.
 fn modules(treedef: &TreeDef) -> Vec<Option<&str>> {
     let mut modules = Vec::with_capacity(treedef.num_leaves());
     // The nodes above the current node: the number of their children that were not visited yet, and the module.
@@ -42,7 +52,7 @@ fn modules(treedef: &TreeDef) -> Vec<Option<&str>> {
             modules.push(module);
         }
         if node.is_module() {
-            module = Some(node.name());
+            module = Some(layer_name(&node));
         }
         open.push((node.num_children(), module));
     }
@@ -62,6 +72,7 @@ pub(super) fn places<'s>(
         Some(names) => names.place(&path, module, shape),
         None => Place {
             file: path,
+            added: Vec::new(),
             part: (0, 1),
             arrangement: Arrangement::same(shape),
         },

@@ -11,11 +11,11 @@ use std::path::Path;
 use pytree_core::{PytreeOf, TreeDef, graph};
 use pytree_transform::Tensor;
 
-use crate::checkpoint::leaves::{names, places};
+use crate::checkpoint::layout::{ambiguous, pytorch_sign};
+use crate::checkpoint::leaves::{layer_name, names, places};
 use crate::checkpoint::matching::Template;
-use crate::checkpoint::metadata::{Metadata, VERSION_KEY};
 use crate::checkpoint::source::{Places, Source};
-use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, WeightNames};
+use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, WeightNames};
 
 /// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
 /// wrote. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
@@ -29,7 +29,8 @@ use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, WeightNames};
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged. Returns
 /// [`CheckpointError::Mismatch`] with every leaf that is only in the template or only in the file, or whose shape or
-/// dtype differs. Returns [`CheckpointError::Index`] or [`CheckpointError::Part`] if a folder is damaged or incomplete, and
+/// dtype differs. Returns [`CheckpointError::UnknownLayout`] if a square matrix of a layer may be transposed, because the file is
+/// not one of this library and has no other matrix. Returns [`CheckpointError::Index`] or [`CheckpointError::Part`] if a folder is damaged or incomplete, and
 /// [`CheckpointError::Place`] if a device of the template reports an error.
 #[doc(alias("torch.load", "orbax.checkpoint.restore"))]
 pub fn load<T: PytreeOf<Tensor>>(
@@ -107,7 +108,7 @@ fn load_leaves(
         leaves,
     };
     let axes = || treedef.leaf_axes();
-    let (plan, report) = match template.matched(axes, file.tensors(), options) {
+    let (plan, mut report) = match template.matched(axes, file.tensors(), options) {
         Ok(matched) => matched,
         Err((mut mismatches, prefix)) => {
             // If the file is damaged, the checksum explains the mismatches.
@@ -127,33 +128,58 @@ fn load_leaves(
             });
         }
     };
+    if options.names.is_none()
+        && let Some(error) = ambiguous(&file, &metadata, treedef, leaves, &plan)
+    {
+        return Err(error);
+    }
+    for stored in &report.tied {
+        if file.hash(&stored[0])? != file.hash(&stored[1])? {
+            let stored = stored.clone();
+            return Err(CheckpointError::Mismatch {
+                path: file.path().to_owned(),
+                mismatches: vec![Mismatch::NotTied { stored }],
+                prefix: None,
+            });
+        }
+    }
+    report.epsilons = other_epsilons(treedef, options);
     let places = Places {
         names: &names,
         leaves,
     };
     let mut loaded = leaves.to_vec();
+    let mut is_loaded = vec![false; leaves.len()];
     file.read(&metadata, plan, places, &mut |leaf, tensor| {
-        loaded[leaf] = tensor;
+        // A leaf that is read twice is a sum.
+        loaded[leaf] = if std::mem::replace(&mut is_loaded[leaf], true) {
+            &loaded[leaf] + tensor
+        } else {
+            tensor
+        };
     })?;
     Ok((loaded, report))
 }
 
-/// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
-fn pytorch_sign(file: &Source, metadata: &Metadata) -> Option<String> {
-    if metadata.get("format") == Some("pt") {
-        return Some("the metadata `format = pt`".to_owned());
-    }
-    // The number of a layer is a step of its own in PyTorch and in Flax, but Flax has no `weight`. This library can also write
-    // such names.
-    let is_foreign = metadata.get(VERSION_KEY).is_none();
-    let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
-    let is_pytorch = |name: &String| match name.rsplit_once('.') {
-        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => true,
-        Some((layer, "weight")) => is_foreign && layer.split('.').any(is_number),
-        _ => false,
+/// Returns the normalisations whose epsilon is not the default of the library that wrote the file.
+fn other_epsilons(treedef: &TreeDef, options: &LoadOptions<'_>) -> Vec<OtherEpsilon> {
+    let Some(names) = &options.names else {
+        return Vec::new();
     };
-    let name = file.tensors().into_keys().find(is_pytorch)?;
-    Some(format!("the tensor `{name}`"))
+    let nodes = treedef.nodes().filter(|node| node.is_module());
+    let others = nodes.filter_map(|node| {
+        let default = names.default_epsilon(layer_name(&node))?;
+        let (_, found) = node.statics().find(|(name, _)| *name == "epsilon")?;
+        let found = *found.downcast_ref::<f64>()?;
+        let path = node.path().to_string();
+        let separator = if path.is_empty() { "" } else { "." };
+        (found.to_bits() != default.to_bits()).then(|| OtherEpsilon {
+            name: format!("{path}{separator}epsilon"),
+            found,
+            default,
+        })
+    });
+    others.collect()
 }
 
 type Rename<'f> = Box<dyn Fn(&str) -> String + 'f>;
@@ -231,6 +257,11 @@ impl<'f> LoadOptions<'f> {
     /// Returns whose layouts the file has, for messages.
     pub(super) fn library(&self) -> Option<String> {
         self.names.as_ref()?.library()
+    }
+
+    /// Returns the first name of a tensor that has two in the file, if this is the second.
+    pub(super) fn first_name(&self, name: &str) -> Option<String> {
+        self.names.as_ref()?.first_name(name)
     }
 
     /// Returns whether a tensor of the file, which may be renamed, is ignored.

@@ -8,7 +8,7 @@ use crate::checkpoint::Mismatch;
 use crate::checkpoint::error::list;
 
 /// A report of the leaves that were loaded, missing and unused.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoadReport {
     /// The names of the loaded leaves, as in the template.
@@ -24,8 +24,38 @@ pub struct LoadReport {
     pub transposed: Vec<String>,
     /// The rules that match no leaf of the template, each a [`Mismatch::UnusedRule`].
     pub unused_rules: Vec<Mismatch>,
+    /// The names in the file of two equal tensors: see [`WeightNames::tied`](super::WeightNames::tied).
+    pub tied: Vec<[String; 2]>,
+    /// The normalisations whose epsilon is not the default of the library that [`LoadOptions::names`](super::LoadOptions::names)
+    /// names. No file contains the epsilon: compare it with the configuration of the model.
+    pub epsilons: Vec<OtherEpsilon>,
     /// The names in the file of the tensors that [`WeightNames::ignore`](super::WeightNames::ignore) names.
     pub ignored: Vec<String>,
+}
+
+/// A normalisation whose epsilon is not the default of the library that wrote the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherEpsilon {
+    /// The path of the epsilon in the model.
+    pub name: String,
+    /// The epsilon of the model.
+    pub found: f64,
+    /// The default of the library.
+    pub default: f64,
+}
+
+impl fmt::Display for OtherEpsilon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            found,
+            default,
+        } = self;
+        write!(
+            f,
+            "{name} is {found:e}, and {default:e} by default in the library that wrote the file"
+        )
+    }
 }
 
 /// A leaf whose dtype was converted.
@@ -40,7 +70,7 @@ pub struct Converted {
 }
 
 impl fmt::Display for LoadReport {
-    /// Writes the numbers of leaves, and lists the missing and unused leaves and rules. Numbers of converted, transposed and
+    /// Writes the numbers of leaves, and lists the missing and unused leaves and rules, and the epsilons. Numbers of converted, transposed and
     /// ignored leaves are written unless they are zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (applied, missing, unused) =
@@ -49,6 +79,7 @@ impl fmt::Display for LoadReport {
         for (number, what) in [
             (self.converted.len(), "converted"),
             (self.transposed.len(), "transposed"),
+            (self.tied.len(), "tied"),
             (self.ignored.len(), "ignored"),
         ] {
             if number > 0 {
@@ -58,7 +89,7 @@ impl fmt::Display for LoadReport {
         write!(
             f,
             "{}{}",
-            if missing + unused + self.unused_rules.len() > 0 {
+            if missing + unused + self.unused_rules.len() + self.epsilons.len() > 0 {
                 ":"
             } else {
                 ""
@@ -69,6 +100,9 @@ impl fmt::Display for LoadReport {
                     .chain(&self.unused)
                     .chain(&self.unused_rules)
             )
-        )
+        )?;
+        self.epsilons
+            .iter()
+            .try_for_each(|epsilon| write!(f, "\n  {epsilon}"))
     }
 }

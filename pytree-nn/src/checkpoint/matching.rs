@@ -46,20 +46,10 @@ impl Template<'_> {
     ) -> Result<(Plan, LoadReport), Refused> {
         let mut problems = Vec::new();
         let mut report = LoadReport::default();
-        let mut found: BTreeMap<String, Found> = BTreeMap::new();
-        for (stored, info) in file {
-            let name = options.renamed(stored.clone());
-            if options.ignores(&name) {
-                report.ignored.push(stored);
-                continue;
-            }
-            let entry = Found { stored, info };
-            let stored = entry.stored.clone();
-            if let Some(other) = found.insert(name.clone(), entry) {
-                problems.push(Mismatch::SameName {
-                    name,
-                    stored: [other.stored, stored],
-                });
+        let mut found = found(file, options, &mut report, &mut problems);
+        for place in &mut self.places {
+            if let Some(first) = options.first_name(&place.file) {
+                place.file = first;
             }
         }
         let mut plan = Plan::new();
@@ -75,6 +65,25 @@ impl Template<'_> {
             let entry_name = entry.stored.clone();
             used.push(file_name.clone());
             if let Some(reading) = self.reading(&group, entry, options, &mut report) {
+                for added in &self.places[group[0]].added {
+                    used.push(added.clone());
+                    match found.get(added) {
+                        Some(other) if is_alike(entry, other) => {
+                            let readings = plan.entry(other.stored.clone()).or_default();
+                            readings.push(reading.clone());
+                        }
+                        Some(other) => {
+                            let axes = axes_of.get_or_insert_with(&axes);
+                            problems.extend(self.differences(&group, other, axes, options));
+                        }
+                        None => problems.push(Mismatch::Missing {
+                            name: self.names[group[0]].clone(),
+                            expected: self.leaves[group[0]].info().clone(),
+                            nearest: None,
+                            stored: Some(added.clone()),
+                        }),
+                    }
+                }
                 plan.entry(entry_name).or_default().push(reading);
             } else {
                 let axes = axes_of.get_or_insert_with(&axes);
@@ -277,6 +286,54 @@ impl Template<'_> {
     }
 }
 
+/// Returns the tensors of a file by their new names. A tensor that has two names is there once, under the first.
+fn found(
+    file: BTreeMap<String, TensorInfo>,
+    options: &LoadOptions<'_>,
+    report: &mut LoadReport,
+    problems: &mut Vec<Mismatch>,
+) -> BTreeMap<String, Found> {
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    let mut twins = Vec::new();
+    for (stored, info) in file {
+        let name = options.renamed(stored.clone());
+        if options.ignores(&name) {
+            report.ignored.push(stored);
+            continue;
+        }
+        let entry = Found { stored, info };
+        if let Some(first) = options.first_name(&name) {
+            twins.push((first, entry));
+            continue;
+        }
+        let stored = entry.stored.clone();
+        if let Some(other) = found.insert(name.clone(), entry) {
+            problems.push(Mismatch::SameName {
+                name,
+                stored: [other.stored, stored],
+            });
+        }
+    }
+    for (first, twin) in twins {
+        let Some(known) = found.get(&first) else {
+            found.insert(first, twin);
+            continue;
+        };
+        let stored = [known.stored.clone(), twin.stored.clone()];
+        if is_alike(known, &twin) {
+            report.tied.push(stored);
+        } else {
+            problems.push(Mismatch::NotTied { stored });
+        }
+    }
+    found
+}
+
+/// Returns whether two tensors of a file have the same dtype and shape.
+fn is_alike(one: &Found, other: &Found) -> bool {
+    one.info.dtype == other.info.dtype && one.info.shape == other.info.shape
+}
+
 /// Returns the named axes whose lengths differ. Returns an empty list if the two shapes have different ranks.
 fn other_lengths(
     axes: &[String],
@@ -335,7 +392,7 @@ fn hint(dtype: DType, expected: Option<&[usize]>, found: &TensorInfo) -> Option<
 }
 
 /// Returns the dtype and the shape of a stored tensor as text, for example `f32[2,3]`.
-fn described(info: &TensorInfo) -> String {
+pub(super) fn described(info: &TensorInfo) -> String {
     format!("{}{:?}", dtype_name(info.dtype), info.shape).replace(' ', "")
 }
 

@@ -23,7 +23,11 @@ pub(super) const VERSION_KEY: &str = "pytree.version";
 pub(super) const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
 /// kind.
-const KINDS_KEY: &str = "pytree.kinds";
+pub(super) const KINDS_KEY: &str = "pytree.kinds";
+
+/// The metadata key of a file whose weights have the layout of another library: whose layout it is, as `PyTorch's`. The key is
+/// absent in other files, and in files of earlier versions of this library.
+pub(super) const LAYOUT_KEY: &str = "pytree.layout";
 
 /// The metadata key of the named axes. The value of this key has a line for each leaf with named axes: the name, a tab
 /// and the axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of

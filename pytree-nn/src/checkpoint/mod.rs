@@ -13,12 +13,14 @@ mod error;
 mod file;
 mod folder;
 mod guess;
+mod layout;
 mod leaves;
 mod load;
 mod load_report;
 mod matching;
 mod metadata;
 mod names;
+mod other_format;
 mod reading;
 mod save;
 mod sharded;
@@ -27,18 +29,19 @@ mod tensors;
 
 use std::path::Path;
 
-use crate::checkpoint::bytes::dtype_name;
+use crate::checkpoint::bytes::{DTYPES, dtype_name};
+use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::source::Source;
 
 pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use folder::{Best, CheckpointFolder, FolderOptions, Saved, SavedMetric};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_with};
-pub use load_report::{Converted, LoadReport};
+pub use load_report::{Converted, LoadReport, OtherEpsilon};
 pub use names::{WeightLayout, WeightNames};
 pub use save::{SaveOptions, save, save_with};
 pub use sharded::{save_sharded, save_sharded_with};
-pub use tensors::{metadata, nested_tensors, tensors};
+pub use tensors::{metadata, nested_tensors, tensors, tensors_where};
 
 /// A leaf of a checkpoint: see [`inspect`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,14 @@ pub struct Entry {
     pub kind: Option<String>,
     /// The named axes of the leaf, if the module that it was saved from declares them.
     pub axes: Option<Vec<String>>,
+}
+
+impl Entry {
+    /// Returns whether this library has the dtype of the leaf. [`tensors`] reads only such leaves.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        DTYPES.iter().any(|dtype| dtype.to_string() == self.dtype)
+    }
 }
 
 /// Lists the leaves of a checkpoint in the order of their names, without a template.
@@ -76,6 +87,10 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
     let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;
     file.check_all(&metadata)?;
+    Ok(entries(&file, &metadata))
+}
+
+fn entries(file: &Source, metadata: &Metadata) -> Vec<Entry> {
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {
         kind: kinds.get(name.as_str()).map(|&kind| kind.to_owned()),
@@ -86,7 +101,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
         shape: info.shape,
         name,
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
 #[cfg(test)]

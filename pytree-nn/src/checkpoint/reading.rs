@@ -18,7 +18,7 @@ use crate::checkpoint::sharded::StoredFolder;
 use crate::checkpoint::source::Places;
 
 /// A tensor of the model that is the whole of a stored tensor or one of its parts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     /// The position of the leaf in the model.
     pub(super) leaf: usize,
@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// The tensors of the model that are read from one stored tensor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reading {
     /// The dtype of the tensors of the model.
     pub(super) dtype: DType,

@@ -9,7 +9,8 @@ use pytree_transform::Tensor;
 
 use crate::checkpoint::bytes::Stored;
 use crate::checkpoint::leaves::{names, places};
-use crate::checkpoint::metadata::{Metadata, OURS};
+use crate::checkpoint::metadata::{LAYOUT_KEY, Metadata, OURS};
+use crate::checkpoint::names::Place;
 use crate::checkpoint::{CheckpointError, WeightNames};
 use crate::files;
 
@@ -133,10 +134,16 @@ fn save_to<T: PytreeOf<Tensor>>(
             let tensors: Vec<_> = names(&treedef).into_iter().zip(leaves).collect();
             (tensors, described(&treedef))
         }
-        Some(names) => (
-            renamed(&treedef, &leaves, names)?,
-            Metadata::new(String::new(), String::new()),
-        ),
+        Some(names) => {
+            let mut metadata = Metadata::new(String::new(), String::new());
+            let shapes = leaves.iter().map(Tensor::shape);
+            let places = places(&treedef, shapes, Some(names));
+            if places.iter().any(|place| !place.arrangement.is_same()) {
+                let library = names.library();
+                metadata.set(LAYOUT_KEY, library.unwrap_or_else(|| "another".to_owned()));
+            }
+            (renamed(&treedef, &leaves, &places)?, metadata)
+        }
     };
     metadata.extend(&options.metadata);
     if let Some((step, metric)) = progress {
@@ -184,10 +191,9 @@ pub(super) fn described(treedef: &TreeDef) -> Metadata {
 fn renamed(
     treedef: &TreeDef,
     leaves: &[Tensor],
-    names: &WeightNames,
+    places: &[Place],
 ) -> Result<Vec<(String, Tensor)>, CheckpointError> {
-    let own = self::names(treedef);
-    let places = places(treedef, leaves.iter().map(Tensor::shape), Some(names));
+    let own = names(treedef);
     let mut tensors = Vec::new();
     // The parts of tensors that the file has in one: position of the part, leaf, number of parts.
     let mut fused: BTreeMap<&str, Vec<(usize, usize, usize)>> = BTreeMap::new();
@@ -203,6 +209,9 @@ fn renamed(
             name: own[leaf].clone(),
             source: Box::new(source),
         })?;
+        for added in &place.added {
+            tensors.push((added.clone(), Tensor::zeros_like(&tensor)));
+        }
         tensors.push((place.file.clone(), tensor));
     }
     for (file, mut group) in fused {

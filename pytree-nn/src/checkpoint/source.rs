@@ -62,6 +62,14 @@ impl Source {
         }
     }
 
+    /// Returns a hash of the bytes of a tensor.
+    pub(super) fn hash(&mut self, name: &str) -> Result<u128, CheckpointError> {
+        match self {
+            Self::File(file) => file.hash(name),
+            Self::Folder(folder) => folder.hash(name),
+        }
+    }
+
     /// Reads all numbers, and compares the checksums.
     pub(super) fn check_all(&mut self, metadata: &Metadata) -> Result<(), CheckpointError> {
         match self {
@@ -70,10 +78,11 @@ impl Source {
         }
     }
 
-    /// Reads all tensors whose dtypes this library has, to the host.
+    /// Reads the tensors that `is_read` accepts and whose dtypes this library has, to the host.
     pub(super) fn read_wholes(
         &mut self,
         metadata: &Metadata,
+        is_read: &dyn Fn(&str) -> bool,
         each: &mut dyn FnMut(&str, Tensor),
     ) -> Result<(), CheckpointError> {
         let whole = |info: &TensorInfo| {
@@ -86,7 +95,7 @@ impl Source {
         };
         match self {
             Self::File(file) => file.read_all(metadata, &mut |name, info, bytes| {
-                if let Some(reading) = whole(info) {
+                if let Some(reading) = whole(info).filter(|_| is_read(name)) {
                     let read = reading.read(info, bytes)?;
                     read.into_iter().for_each(|tensor| each(name, tensor));
                 }
@@ -94,7 +103,7 @@ impl Source {
             }),
             Self::Folder(folder) => {
                 for (name, info) in folder.tensors() {
-                    if let Some(reading) = whole(&info) {
+                    if let Some(reading) = whole(&info).filter(|_| is_read(&name)) {
                         let read = reading.read_wholes(folder, &name)?;
                         read.into_iter().for_each(|tensor| each(&name, tensor));
                     }

@@ -1,14 +1,13 @@
 //! Reads files without a template: their tensors by name, and their metadata.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use pytree_core::{Tree, TreeBuilder};
 use pytree_transform::Tensor;
 
-use crate::checkpoint::CheckpointError;
-use crate::checkpoint::bytes::{dtype_name, dtype_of};
 use crate::checkpoint::source::{Source, metadata_at};
+use crate::checkpoint::{CheckpointError, Entry, entries};
 
 /// Loads the tensors of a safetensors file, or of a folder with an index, by their names, without a template.
 ///
@@ -26,17 +25,41 @@ use crate::checkpoint::source::{Source, metadata_at};
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged, and
-/// [`CheckpointError::UnknownDTypes`] with all tensors whose dtypes this library has not.
+/// [`CheckpointError::UnknownDTypes`] with all tensors whose dtypes this library has not. [`tensors_where`] reads the others.
 #[doc(alias = "safetensors.torch.load_file")]
 pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
+    tensors_where(path, |_| true)
+}
+
+/// Loads the tensors that a function chooses by their names, dtypes and shapes, like [`tensors`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Activation, Mlp, Rngs, checkpoint};
+/// let path = std::env::temp_dir().join("pytree-tensors-where-example.safetensors");
+/// checkpoint::save(&path, &Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0)))?;
+/// let biases = checkpoint::tensors_where(&path, |entry| entry.name.ends_with(".bias"))?;
+/// assert_eq!(biases.len(), 2);
+/// // A file may have dtypes that this library has not, such as `f8_e4m3` and `u64`.
+/// let known = checkpoint::tensors_where(&path, |entry| entry.is_readable())?;
+/// assert_eq!(known.len(), 4);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Returns the errors of [`tensors`], [`CheckpointError::UnknownDTypes`] for chosen tensors only.
+pub fn tensors_where(
+    path: impl AsRef<Path>,
+    mut choose: impl FnMut(&Entry) -> bool,
+) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
     let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;
-    let infos = file.tensors();
-    let unknown = infos
-        .iter()
-        .filter(|(_, info)| dtype_of(info.dtype).is_none());
+    let mut chosen = entries(&file, &metadata);
+    chosen.retain(|entry| choose(entry));
+    let unknown = chosen.iter().filter(|entry| !entry.is_readable());
     let unknown: Vec<String> = unknown
-        .map(|(name, info)| format!("{} of `{name}`", dtype_name(info.dtype)))
+        .map(|entry| format!("{} of `{}`", entry.dtype, entry.name))
         .collect();
     if !unknown.is_empty() {
         return Err(CheckpointError::UnknownDTypes {
@@ -45,9 +68,14 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Check
         });
     }
     let mut tensors = BTreeMap::new();
-    file.read_wholes(&metadata, &mut |name, tensor| {
-        tensors.insert(name.to_owned(), tensor);
-    })?;
+    let names: BTreeSet<String> = chosen.into_iter().map(|entry| entry.name).collect();
+    file.read_wholes(
+        &metadata,
+        &|name: &str| names.contains(name),
+        &mut |name, tensor| {
+            tensors.insert(name.to_owned(), tensor);
+        },
+    )?;
     Ok(tensors)
 }
 

@@ -5,6 +5,7 @@
 mod damage;
 mod folders;
 mod foreign;
+mod layouts;
 mod names;
 
 use super::*;
@@ -390,9 +391,51 @@ fn other_format_is_refused() {
     .unwrap();
     let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
     assert!(
-        error.contains("it is a ZIP archive, such as a `.pth` or `.pt` file of `torch.save`, and not a safetensors file; convert it in Python: `safetensors.torch.save_file("),
+        error.contains("expected a safetensors file, found a ZIP archive, such as a `.pth` or `.pt` file of `torch.save`, or an `.npz` file of NumPy; convert it in Python: `safetensors.torch.save_file("),
         "{error}"
     );
+    let mut tar = vec![0; 512];
+    tar[257..262].copy_from_slice(b"ustar");
+    for (bytes, expected) in [
+        (&b""[..], "found an empty file; copy"),
+        (
+            b"<!DOCTYPE html><html>",
+            "found a text such as a web page; download the file itself; an address of Hugging Face has `/resolve/`",
+        ),
+        (b"\n  <html>", "found a text such as a web page"),
+        (b"{\"error\":\"Unauthorized\"}", "found a text in JSON"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "found a pointer of Git LFS, and not the file that it stands for; fetch the file with `git lfs pull`",
+        ),
+        (
+            b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.",
+            "found a pickle of Python, such as an old `.pth` file",
+        ),
+        (b"\x89HDF\r\n\x1a\n\0\0\0\0", "found an HDF5 file"),
+        (
+            b"\x93NUMPY\x01\0v\0{'descr'",
+            "found a `.npy` file of NumPy; read it with `data::npy::load`",
+        ),
+        (b"GGUF\x03\0\0\0\x23\x01", "found a GGUF file"),
+        (
+            b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+            "found a file that gzip has packed; unpack",
+        ),
+        (
+            b"\x81\xa6params\x82",
+            "found a MessagePack file, such as Flax writes",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd\x24\x01\x01\0\0",
+            "found a file that zstd has packed",
+        ),
+        (&tar, "found a TAR archive"),
+    ] {
+        fs::write(&scratch.0, bytes).unwrap();
+        let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
     fs::write(&scratch.0, "this is a text, and not a checkpoint").unwrap();
     let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
     assert!(error.contains("it is not a safetensors file"), "{error}");

@@ -1,11 +1,14 @@
 //! Tables of numbers in text files, with comma-separated values: read.
+//!
+//! This is for tables that a program wrote: numbers of one dtype, in rows of one length. For texts, comments, missing values and
+//! other encodings, the crate `csv` is made; `docs/data.md` shows how its rows become tensors.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pytree_transform::{Tensor, TensorElement, TensorError};
+use pytree_transform::{DType, Tensor, TensorElement, TensorError};
 use thiserror::Error;
 
 /// How a table is written; see [`load_with`].
@@ -14,6 +17,7 @@ pub struct CsvOptions {
     /// The number of lines before the first row, such as 1 for a line with the names of the columns. 0 by default.
     pub skipped_lines: usize,
     /// The character between two numbers. A comma by default. Files of spreadsheets often have `';'`, and `.tsv` files `'\t'`.
+    /// With `' '`, any number of spaces and tabs separates two numbers.
     ///
     /// A separator inside of double quotes also divides columns, and a decimal comma is not a number.
     pub separator: char,
@@ -41,7 +45,7 @@ pub enum CsvError {
         source: io::Error,
     },
     /// A field is not a number of the dtype.
-    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found {}", named(.path.as_deref()), found_and_fix(.found, *.separator))]
+    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found {}", named(.path.as_deref()), found_and_fix(.found, *.separator, *.expected))]
     Number {
         /// The path of the file, or `None` if the text was not read from a file.
         path: Option<PathBuf>,
@@ -50,7 +54,7 @@ pub enum CsvError {
         /// The number of the column, starting at 1.
         column: usize,
         /// The dtype.
-        expected: pytree_transform::DType,
+        expected: DType,
         /// The text of the field.
         found: String,
         /// The separator of the options.
@@ -106,19 +110,31 @@ fn named(path: Option<&Path>) -> String {
 }
 
 /// Returns the text of a field that is not a number, and how to read the table.
-fn found_and_fix(found: &str, separator: char) -> String {
-    if found.trim_matches('"').trim().is_empty() {
-        return "an empty field; write `nan` for a missing float, or remove the separator"
-            .to_owned();
+fn found_and_fix(found: &str, separator: char, expected: DType) -> String {
+    const OTHERS: &str = "remove columns of text, or read the table with the crate `csv`";
+    let number = found.trim_matches('"').trim();
+    if number.is_empty() {
+        return format!(
+            "an empty field; write `nan` for a missing float, remove the separator, {OTHERS}"
+        );
     }
-    let is_other = |other: &char| *other != separator && found.contains(*other);
-    let other = [';', '\t', ',', '|'].into_iter().find(is_other);
+    let is_float = |text: &str| text.parse::<f64>().is_ok();
+    let is_other = |other: &char| *other != separator && number.contains(*other);
+    let other = [';', '\t', ',', '|', ' '].into_iter().find(is_other);
     let fix = match other {
+        _ if number.parse::<i128>().is_ok() => {
+            format!("it is out of the range of {expected}: read the table as `i64` or `f64`")
+        }
+        _ if is_float(number) => "it is no integer: read the table as `f32` or `f64`".to_owned(),
+        Some(',') if is_float(&number.replacen(',', ".", 1)) => {
+            "set `separator: ','` in `CsvOptions`, if it separates the columns, or replace decimal commas by points: `csv::parse` with `text.replace(',', \".\")`".to_owned()
+        }
         Some(other) => {
             format!("set `separator: {other:?}` in `CsvOptions`, if it separates the columns")
         }
-        None => "skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text"
-            .to_owned(),
+        None => format!(
+            "skip lines of names with the field `skipped_lines` of `CsvOptions`, {OTHERS}"
+        ),
     };
     format!("`{}`; {fix}", found.escape_debug())
 }
@@ -210,11 +226,12 @@ pub fn parse<T: TensorElement + FromStr>(
     let (mut elements, mut columns, mut rows) = (Vec::new(), None, 0);
     // Excel writes a byte-order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = text.lines().enumerate().skip(options.skipped_lines);
+    // Old programs end lines with CR alone. A CR before the end of a line is white space.
+    let end = if text.contains('\n') { '\n' } else { '\r' };
+    let lines = text.split(end).enumerate().skip(options.skipped_lines);
     for (number, row) in lines.filter(|(_, row)| !row.trim().is_empty()) {
         let (line, before) = (number + 1, elements.len());
-        for (column, field) in row.split(options.separator).enumerate() {
-            let field = field.trim();
+        for (column, field) in fields(row, options.separator).enumerate() {
             let unquoted = field
                 .strip_prefix('"')
                 .and_then(|field| field.strip_suffix('"'));
@@ -241,7 +258,7 @@ pub fn parse<T: TensorElement + FromStr>(
         rows += 1;
     }
     let Some(columns) = columns else {
-        let lines = text.lines().filter(|row| !row.trim().is_empty());
+        let lines = text.split(end).filter(|row| !row.trim().is_empty());
         return Err(CsvError::Empty {
             path: None,
             lines: lines.count(),
@@ -249,6 +266,14 @@ pub fn parse<T: TensorElement + FromStr>(
         });
     };
     Ok(Tensor::try_new([rows, columns], elements)?)
+}
+
+/// Returns the fields of a row, without spaces around them.
+fn fields(row: &str, separator: char) -> impl Iterator<Item = &str> {
+    // If any number of spaces separates two fields, the empty text between two spaces is no field.
+    let fields = row.split(move |c: char| c == separator || separator == ' ' && c.is_whitespace());
+    let fields = fields.map(str::trim);
+    fields.filter(move |field| separator != ' ' || !field.is_empty())
 }
 
 #[cfg(test)]
@@ -318,10 +343,75 @@ mod tests {
             let text = message(text, ',');
             assert!(
                 text.contains(
-                    "column 2: expected a number of dtype f32, found an empty field; write `nan`"
+                    "column 2: expected a number of dtype f32, found an empty field; write `nan` for a missing float, remove the separator, remove columns of text, or read the table with the crate `csv`"
                 ),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn spaces_and_old_line_ends_are_read() {
+        let spaces = CsvOptions {
+            separator: ' ',
+            ..CsvOptions::default()
+        };
+        let expected = Tensor::from([[1.0_f32, 2.5], [-3.0, 4.0]]);
+        for text in [
+            "1   2.5\n-3\t4 \n",
+            "  1 2.5\r\n -3  4\r\n\r\n",
+            "1 2.5\r-3 4\r",
+        ] {
+            assert_eq!(parse::<f32>(text, spaces).unwrap(), expected, "{text:?}");
+        }
+        assert_eq!(
+            parse::<f32>("1,2.5\r-3,4", CsvOptions::default()).unwrap(),
+            expected
+        );
+        let error = parse::<f32>("1,2\r\n\r\n3\r\n", CsvOptions::default()).unwrap_err();
+        assert!(
+            error.to_string().contains("line 3: expected 2 columns"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn common_mistakes_are_named() {
+        let options = |separator| CsvOptions {
+            separator,
+            ..CsvOptions::default()
+        };
+        let ints = |text: &str| parse::<i32>(text, options(',')).unwrap_err().to_string();
+        let floats = |text: &str, separator| {
+            parse::<f32>(text, options(separator))
+                .unwrap_err()
+                .to_string()
+        };
+        for (message, expected) in [
+            (
+                ints("7,3000000000"),
+                "column 2: expected a number of dtype i32, found `3000000000`; it is out of the range of i32: read the table as `i64` or `f64`",
+            ),
+            (
+                ints("1.5"),
+                "found `1.5`; it is no integer: read the table as `f32` or `f64`",
+            ),
+            (
+                floats("1,5;2", ';'),
+                "or replace decimal commas by points: `csv::parse` with `text.replace(',', \".\")`",
+            ),
+            (floats("1,5;2,5", ','), "found `5;2`; set `separator: ';'`"),
+            (
+                floats("1 2  3", ','),
+                "found `1 2  3`; set `separator: ' '`",
+            ),
+            (floats("# made by hand\n1,2", ','), "found `# made by hand`"),
+            (
+                floats("1,setosa", ','),
+                "found `setosa`; skip lines of names with the field `skipped_lines` of `CsvOptions`, remove columns of text, or read the table with the crate `csv`",
+            ),
+        ] {
+            assert!(message.contains(expected), "{message}");
         }
     }
 
@@ -361,7 +451,7 @@ mod tests {
         };
         assert_eq!(
             message("1,2\n3,256\n"),
-            "cannot read the table: line 2, column 2: expected a number of dtype u8, found `256`; skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text"
+            "cannot read the table: line 2, column 2: expected a number of dtype u8, found `256`; it is out of the range of u8: read the table as `i64` or `f64`"
         );
         assert!(
             message("a,b\n1,2")

@@ -106,6 +106,47 @@ pub struct Chain {
 
 impl Chain {
     /// Returns a chain of a single transformation.
+    ///
+    /// # Examples
+    /// A transformation with a state for each parameter, which divides the gradients by the largest so far:
+    /// ```
+    /// use pytree_core::kind::OptState;
+    /// use pytree_core::{Module, Tree};
+    /// use pytree_nn::{Chain, GradientTransformation, Optimizer, chain, sgd};
+    /// use pytree_transform::{Tensor, grad};
+    ///
+    /// #[derive(Module, Clone, Debug)]
+    /// struct ByLargest {
+    ///     #[state(OptState)]
+    ///     largest: Vec<Tensor>,
+    /// }
+    ///
+    /// impl GradientTransformation for ByLargest {
+    ///     fn init(&mut self, parameters: &Tree<Tensor>) {
+    ///         self.largest = parameters.leaves().iter().map(Tensor::zeros_like).collect();
+    ///     }
+    ///     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+    ///         let states = self.largest.iter_mut().zip(gradients);
+    ///         let updates = states.map(|(largest, gradient)| {
+    ///             *largest = largest.maximum(gradient.abs());
+    ///             gradient / &*largest
+    ///         });
+    ///         updates.collect()
+    ///     }
+    /// }
+    ///
+    /// #[derive(Module, Clone, Debug)]
+    /// struct Point {
+    ///     #[param]
+    ///     at: Tensor,
+    /// }
+    /// let mut point = Point { at: Tensor::from([1.0_f32, 2.0]) };
+    /// let steps = chain([Chain::of(ByLargest { largest: Vec::new() }), sgd(0.5)]);
+    /// let mut optimizer = Optimizer::new(&point, steps);
+    /// let gradient = grad(|point: &Point| (&point.at * Tensor::from([8.0_f32, -3.0])).sum())(&point);
+    /// optimizer.update(&mut point, &gradient);
+    /// assert_eq!(point.at.to_vec::<f32>(), [0.5, 2.5]);
+    /// ```
     pub fn of(transformation: impl GradientTransformation + 'static) -> Self {
         Self {
             steps: vec![Box::new(transformation)],

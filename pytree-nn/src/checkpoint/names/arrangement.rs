@@ -12,6 +12,8 @@ pub(super) enum Heads {
     First,
     /// The last two axes are heads.
     Last,
+    /// The tensor is a number, which the file has as a list of one.
+    Single,
 }
 
 /// How the axes of a tensor in the file are ordered.
@@ -49,6 +51,7 @@ impl Arrangement {
         let joined: Vec<usize> = match (heads, shape) {
             (Heads::First, [first, second, rest @ ..]) => [&[first * second], rest].concat(),
             (Heads::Last, [rest @ .., second, first]) => [rest, &[first * second]].concat(),
+            (Heads::Single, []) => vec![1],
             _ => shape.to_vec(),
         };
         let rank = joined.len();

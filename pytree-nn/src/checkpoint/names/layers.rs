@@ -8,6 +8,8 @@ use super::{Style, WeightLayout};
 pub(super) struct LeafStyle {
     /// The name of the leaf in the file. `None` if the file has the name of the field.
     pub(super) name: Option<&'static str>,
+    /// The name of a second leaf in the file, if the leaf of the model is the sum of both.
+    pub(super) added: Option<&'static str>,
     pub(super) heads: Heads,
     pub(super) order: Order,
 }
@@ -15,6 +17,7 @@ pub(super) struct LeafStyle {
 impl LeafStyle {
     const OWN: Self = Self {
         name: None,
+        added: None,
         heads: Heads::Separate,
         order: Order::Same,
     };
@@ -53,14 +56,23 @@ fn of_pytorch(module: &str, field: &str) -> LeafStyle {
         ("BatchNorm" | "LayerNorm" | "GroupNorm" | "InstanceNorm" | "RmsNorm", "scale") => {
             found.name = Some("weight");
         }
+        ("PRelu", "negative_slope") => {
+            found.name = Some("weight");
+            found.heads = Heads::Single;
+        }
+        ("LstmCell" | "SimpleCell", "input") => found.name = Some("weight_ih"),
+        ("LstmCell" | "SimpleCell", "recurrent") => found.name = Some("weight_hh"),
+        ("LstmCell" | "SimpleCell", "bias") => {
+            found.name = Some("bias_ih");
+            found.added = Some("bias_hh");
+        }
         ("BatchNorm", "mean") => found.name = Some("running_mean"),
         ("BatchNorm", "variance") => found.name = Some("running_var"),
         _ => {}
     }
     found.order = match (module, field) {
-        ("Linear" | "Conv" | "HeadProjection" | "OutputProjection", "weight") => {
-            Order::OutputsFirst
-        }
+        ("Linear" | "Conv" | "HeadProjection" | "OutputProjection", "weight")
+        | ("LstmCell" | "SimpleCell", "input" | "recurrent") => Order::OutputsFirst,
         ("ConvTranspose", "weight") => Order::InputsFirst,
         _ => Order::Same,
     };
@@ -79,4 +91,16 @@ fn of_flax(module: &str, field: &str) -> LeafStyle {
         _ => None,
     };
     found
+}
+
+/// Returns the epsilon that a normalisation has by default in a library.
+pub(super) fn default_epsilon(style: Style, module: &str) -> Option<f64> {
+    Some(match (style, module) {
+        (Style::PyTorch, "BatchNorm" | "LayerNorm" | "GroupNorm" | "InstanceNorm")
+        | (Style::Flax, "BatchNorm") => 1e-5,
+        // `torch.nn.RMSNorm` adds the precision of the dtype.
+        (Style::PyTorch, "RmsNorm") => f64::from(f32::EPSILON),
+        (Style::Flax, "LayerNorm" | "GroupNorm" | "InstanceNorm" | "RmsNorm") => 1e-6,
+        _ => return None,
+    })
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::checkpoint::Mismatch;
 
-use self::layers::LeafStyle;
+use self::layers::{LeafStyle, default_epsilon};
 use self::pattern::Pattern;
 
 pub(super) use self::arrangement::Arrangement;
@@ -48,6 +48,17 @@ pub enum WeightLayout {
 /// | `embedding` of `Embed` and `LearnedPositions` | `weight` | `embedding` |
 /// | `scale` of normalisations | `weight` | `scale` |
 /// | `mean`, `variance` of `BatchNorm` | `running_mean`, `running_var` | `mean`, `var` |
+/// | `negative_slope` of `PRelu` | `weight`, `[1]` | `negative_slope` |
+/// | `input`, `recurrent` of `LstmCell` and `SimpleCell` | `weight_ih`, `weight_hh`, `[out, in]` | `input`, `recurrent` |
+/// | `bias` of `LstmCell` and `SimpleCell` | `bias_ih` + `bias_hh` | `bias` |
+///
+/// The type must be that of this library: a struct of yours with the name `Linear` keeps its names and layouts. (A structure
+/// that was read from bytes has only the names of its types.) `GRUCell` of PyTorch has a second bias inside of its reset gate,
+/// which `GruCell` lacks, so its files do not load.
+///
+/// No file contains the epsilon of a normalisation, and its default differs between libraries: 1e-5 in PyTorch, 1e-6 in Flax
+/// and here (1e-5 for `BatchNorm`). Another epsilon changes the results. So [`LoadReport::epsilons`](super::LoadReport) lists the
+/// normalisations of the model whose epsilon is not the default of the library that wrote the file.
 ///
 /// Other leaves keep their names and layouts. A path such as `layers[0].weight` is written `layers.0.weight`. The counter
 /// `num_batches_tracked` of PyTorch is ignored.
@@ -80,6 +91,8 @@ pub struct WeightNames {
     separator: String,
     rules: Vec<Rule>,
     layouts: Vec<(Pattern, WeightLayout)>,
+    /// Pairs of paths of the file with the same tensors.
+    tied: Vec<(Pattern, Pattern)>,
     ignored: Vec<Pattern>,
 }
 
@@ -87,6 +100,8 @@ pub struct WeightNames {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     file: Pattern,
+    /// Other paths of the file, whose tensors are added.
+    added: Vec<Pattern>,
     /// One path, or the paths of the layers that are one tensor in the file, in the order of the parts.
     models: Vec<Pattern>,
 }
@@ -96,6 +111,8 @@ struct Rule {
 pub(super) struct Place {
     /// The name in the file.
     pub(super) file: String,
+    /// The names in the file of the tensors that are added to it. A saved file has zeros there.
+    pub(super) added: Vec<String>,
     /// The position of the leaf among the parts of a tensor of the file, and the number of parts. `(0, 1)` if the leaf is the whole tensor.
     pub(super) part: (usize, usize),
     pub(super) arrangement: Arrangement,
@@ -108,6 +125,7 @@ impl WeightNames {
             separator: ".".to_owned(),
             rules: Vec::new(),
             layouts: Vec::new(),
+            tied: Vec::new(),
             ignored: Vec::new(),
         }
     }
@@ -174,6 +192,81 @@ impl WeightNames {
         let models = models.into_iter().map(Into::into).collect();
         self.rules.push(rule("split", file.as_ref(), models));
         self
+    }
+
+    /// Adds the tensors at and below several paths `files` in the file, which together are those of `model`. An example are the
+    /// two biases of an LSTM of PyTorch. A saved file has the sum in the first, and zeros in the others.
+    ///
+    /// # Examples
+    /// `LstmCell` has the names of `torch.nn.LSTMCell`. These are the names of `torch.nn.LSTM`:
+    /// ```
+    /// use pytree_nn::checkpoint::WeightNames;
+    /// let names = WeightNames::pytorch()
+    ///     .rename("lstm.weight_ih_l{k}", "cells[{k}].input")
+    ///     .rename("lstm.weight_hh_l{k}", "cells[{k}].recurrent")
+    ///     .sum(["lstm.bias_ih_l{k}", "lstm.bias_hh_l{k}"], "cells[{k}].bias");
+    /// # let _ = names;
+    /// ```
+    ///
+    /// # Panics
+    /// If a pattern is invalid, if `files` is empty, or if one of `files` and `model` have different placeholders.
+    #[must_use]
+    #[track_caller]
+    pub fn sum<S: AsRef<str>>(mut self, files: impl IntoIterator<Item = S>, model: &str) -> Self {
+        let mut sum: Option<Rule> = None;
+        for file in files {
+            let own = rule("sum", file.as_ref(), vec![model.to_owned()]);
+            match &mut sum {
+                Some(sum) => sum.added.push(own.file),
+                None => sum = Some(own),
+            }
+        }
+        match sum {
+            Some(sum) => self.rules.push(sum),
+            None => refused(
+                "sum",
+                &format!("there are no paths in the file for `{model}`"),
+            ),
+        }
+        self
+    }
+
+    /// Declares that the tensors below two paths of the file are the same, such as the table of tokens and the last layer of a
+    /// language model. The file may have both or one of them, and the leaves of either are loaded. If it has both, they are
+    /// compared, and [`LoadReport::tied`](super::LoadReport) lists them.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::checkpoint::WeightNames;
+    /// let names = WeightNames::pytorch().rename("wte", "tokens").tied("wte", "lm_head");
+    /// # let _ = names;
+    /// ```
+    ///
+    /// # Panics
+    /// If a pattern is invalid, or if the two have different placeholders.
+    #[must_use]
+    #[track_caller]
+    pub fn tied(mut self, first: &str, second: &str) -> Self {
+        let pair = rule("tie", first, vec![second.to_owned()]);
+        self.tied.extend(
+            pair.models
+                .into_iter()
+                .map(|second| (pair.file.clone(), second)),
+        );
+        self
+    }
+
+    /// Returns the first name of a tensor that has two, or `None` if a name is not the second of a tied pair.
+    pub(super) fn first_name(&self, file: &str) -> Option<String> {
+        self.tied.iter().find_map(|(first, second)| {
+            let (captures, rest) = second.matched(file)?;
+            Some(first.filled(&captures)? + rest)
+        })
+    }
+
+    /// Returns the epsilon that a normalisation has by default in the library that wrote the file.
+    pub(super) fn default_epsilon(&self, module: &str) -> Option<f64> {
+        default_epsilon(self.style, module)
     }
 
     /// Sets the layout of all weights at and below the path `model` in the model.
@@ -248,35 +341,44 @@ impl WeightNames {
                 let Some((captures, rest)) = model.matched(path) else {
                     continue;
                 };
-                let Some(mut file) = rule.file.filled(&captures) else {
-                    continue;
-                };
-                if !rest.is_empty() {
-                    // The rule matches the layer or a node above it, so the leaf has the name of its style.
-                    let within = layer.get(path.len() - rest.len()..).unwrap_or_default();
-                    for part in [self.written(within), name] {
+                // If the rule matches the layer or a node above it, the leaf has the name of its style.
+                let within = (!rest.is_empty()).then(|| {
+                    let within = layer.get(path.len() - rest.len()..);
+                    self.written(within.unwrap_or_default())
+                });
+                let named = |pattern: &Pattern, name: &str| {
+                    let mut file = pattern.filled(&captures)?;
+                    for part in within.iter().flat_map(|within| [within.as_str(), name]) {
                         if !part.is_empty() {
                             file.push_str(&self.separator);
-                            file.push_str(&part);
+                            file.push_str(part);
                         }
                     }
-                }
-                let part = (position, rule.models.len());
+                    Some(file)
+                };
+                let of_rule = rule.added.iter().map(|pattern| named(pattern, &name));
+                let of_style = style.added.filter(|_| within.is_some());
+                let of_style = of_style.into_iter().map(|added| named(&rule.file, added));
+                let added: Option<Vec<String>> = of_rule.chain(of_style).collect();
+                let (Some(file), Some(added)) = (named(&rule.file, &name), added) else {
+                    continue;
+                };
                 return Place {
                     file,
-                    part,
+                    added,
+                    part: (position, rule.models.len()),
                     arrangement,
                 };
             }
         }
         let layer = self.written(layer);
-        let file = if layer.is_empty() {
-            name
-        } else {
-            format!("{layer}{}{name}", self.separator)
+        let named = |name: &str| match &*layer {
+            "" => name.to_owned(),
+            layer => format!("{layer}{}{name}", self.separator),
         };
         Place {
-            file,
+            file: named(&name),
+            added: style.added.into_iter().map(named).collect(),
             part: (0, 1),
             arrangement,
         }
@@ -357,6 +459,7 @@ fn rule(action: &str, file: &str, models: Vec<String>) -> Rule {
     }
     Rule {
         file,
+        added: Vec::new(),
         models: patterns,
     }
 }

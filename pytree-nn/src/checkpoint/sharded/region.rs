@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use safetensors::tensor::Dtype;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::opening::{Piece, StoredFolder, damaged};
 use super::{BLOCK, block_checksum};
@@ -76,6 +77,14 @@ impl StoredFolder {
             }
         }
         Ok(())
+    }
+
+    /// Returns a hash of the bytes of a tensor.
+    pub(in crate::checkpoint) fn hash(&mut self, name: &str) -> Result<u128, CheckpointError> {
+        let all: Vec<Range<usize>> = self.shape(name).iter().map(|&length| 0..length).collect();
+        let mut hash = Xxh3::new();
+        self.each_run(name, &all, &mut |_, _, bytes| hash.update(bytes))?;
+        Ok(hash.digest128())
     }
 
     /// Returns the shape of a tensor.

@@ -172,6 +172,7 @@ fn write_own(
     let mut seen = BTreeSet::new();
     for ((leaf, name), place) in leaves.iter().zip(&own_names).zip(&places) {
         let is_same = place.part == (0, 1)
+            && place.added.is_empty()
             && place.arrangement.is_same()
             && place.arrangement.file_shape() == leaf.shape();
         if !is_same {

@@ -7,11 +7,11 @@ use crate::{
 use pytree_core::Module;
 
 /// Returns a tensor whose elements are their positions.
-fn counted(shape: &[usize]) -> Tensor {
+pub(super) fn counted(shape: &[usize]) -> Tensor {
     Tensor::arange(DType::F32, shape.iter().product::<usize>()).reshape(shape)
 }
 
-fn stored(scratch: &Scratch, tensors: &[(&str, Tensor)]) {
+pub(super) fn stored(scratch: &Scratch, tensors: &[(&str, Tensor)]) {
     // The names of a file are the key paths of a `NamedFile`. A checkpoint of a map would have names in brackets.
     let entries = tensors
         .iter()
@@ -29,7 +29,7 @@ fn stored(scratch: &Scratch, tensors: &[(&str, Tensor)]) {
     assert_eq!(names, expected);
 }
 
-fn pytorch() -> LoadOptions<'static> {
+pub(super) fn pytorch() -> LoadOptions<'static> {
     LoadOptions::new().names(WeightNames::pytorch())
 }
 
