@@ -19,7 +19,7 @@ mod trees;
 
 pub use crate::base::error::{
     Access, MissingRoles, PlaceProblem, ReferenceError, RegistrationProblem, ShapeError,
-    ShapeMismatch, TreeError, Unrepeated,
+    ShapeMismatch, TreeError, Unrepeated, VisitProblem, Writer,
 };
 pub use crate::base::identity::NodeIdentity;
 pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};
@@ -28,7 +28,7 @@ pub use crate::base::{error, kind, path};
 pub use crate::contract::flatten::Sharing;
 pub use crate::contract::handles::AnyReference;
 pub use crate::contract::pytree::{
-    Pytree, PytreeOf, ReferenceNode, SharedNode, SharedVisit, Visitor,
+    Pytree, PytreeOf, ReferenceNode, SharedNode, Visit, Visitor,
 };
 pub use crate::contract::unflatten::{Contents, Unflattener};
 pub use crate::module::annotated::{Annotated, Metadata};
@@ -51,7 +51,7 @@ pub use crate::references::shared::{Shared, WeakShared};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
 pub use crate::tools::select::{EachSelector, Selector, at, at_each};
-pub use crate::tools::{edit, lint, nodes, ravel, select};
+pub use crate::tools::{arrays, edit, lint, nodes, ravel, select};
 pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;
@@ -65,7 +65,9 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object,
 
 // Items that pytree's other crates need besides the public API. These items are not for users.
 #[doc(hidden)]
-pub use crate::base::{bug, half_text, suggest};
+pub use crate::base::{bug, half_text, per_thread, suggest};
+#[doc(hidden)]
+pub use crate::contract::pytree::not_rebuilt;
 #[doc(hidden)]
 pub use crate::contract::handles::References;
 #[doc(hidden)]
@@ -81,7 +83,7 @@ pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 #[doc(hidden)]
 pub mod __derive_0_1 {
     pub use crate::base::kind::{self, Collection, FieldKind, LeafKind};
-    pub use crate::contract::pytree::{Pytree, PytreeOf, Single, Visitor};
+    pub use crate::contract::pytree::{Pytree, PytreeOf, Single, Visit, Visitor};
     pub use crate::contract::unflatten::Unflattener;
     pub use crate::module::registry::{Module, ModuleType, Registry};
     pub use crate::module::{axes, field, object};

@@ -277,10 +277,11 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
         }
     });
     quote! {
-        __visitor.enter(#shape, #arity);
-        #(#statics)*
-        #(#children)*
-        __visitor.exit();
+        if __visitor.enter(#shape, #arity) == #root::Visit::Descend {
+            #(#statics)*
+            #(#children)*
+            __visitor.exit();
+        }
     }
 }
 

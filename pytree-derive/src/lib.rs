@@ -68,14 +68,20 @@ derives! {
     /// - `#[r#static]` or `#[module(static)]`: the field is part of the structure.
     /// - No attribute: the field is a module or a container of modules.
     ///
-    /// `#[module(recursive)]` marks a field whose type contains the item through another type. A type that names the
-    /// item itself needs no mark. `#[module(crate = path)]` on the item sets the path of the crate.
+    /// `#[module(recursive)]` marks a field whose type contains the item through another type: a `Block` has layers, and a
+    /// layer has blocks. Mark one field of such a circle of types, otherwise rustc reports E0275, "overflow evaluating the
+    /// requirement". A type that names the item itself needs no mark. `#[module(crate = path)]` on the item sets the path
+    /// of the crate.
     module: Module = module_core, FacadeModule = module_facade, [param state r#static module pytree];
 
     /// Implements the traits of a pytree for a struct or enum: a plain container, whose fields have no kind.
     ///
     /// A field is a child, unless it has the attribute `#[r#static]` or `#[pytree(static)]`. A field with this
     /// attribute is part of the structure. `#[pytree(crate = path)]` on the item sets the path of the crate.
+    ///
+    /// `#[pytree(recursive)]` marks a field whose type contains the item through another type: a `Branch` has leaves, and
+    /// a leaf has branches. Mark one field of such a circle of types, otherwise rustc reports E0275, "overflow evaluating
+    /// the requirement". A type that names the item itself needs no mark.
     pytree: Pytree = pytree_core, FacadePytree = pytree_facade, [param state r#static module pytree];
 
     /// Implements the traits of a static value: values are compared, hashed and shown by their fields.

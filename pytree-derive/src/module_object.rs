@@ -98,10 +98,11 @@ fn implementations(root: &Root, ident: &Ident) -> TokenStream {
             #[automatically_derived]
             impl #root::Pytree for #boxed {
                 fn visit<'__a>(&'__a self, visitor: &mut dyn #root::Visitor<'__a>) {
-                    visitor.enter(&#root::shape::OBJECT, 1);
-                    visitor.aux(#root::StaticRef::new((**self).__constructor()));
-                    #root::Pytree::visit(&**self, visitor);
-                    visitor.exit();
+                    if visitor.enter(&#root::shape::OBJECT, 1) == #root::Visit::Descend {
+                        visitor.aux(#root::StaticRef::new((**self).__constructor()));
+                        #root::Pytree::visit(&**self, visitor);
+                        visitor.exit();
+                    }
                 }
                 fn unflatten(
                     source: &mut #root::Unflattener<'_>,

@@ -227,6 +227,23 @@ fn effects_happen_once_and_conflicts_are_errors() {
 }
 
 #[test]
+fn write_of_own_callback_is_named() {
+    let (total, other) = (number(1.0), number(2.0));
+    let seen = other.clone();
+    let f = jit(move |(total, other): (Number, Number)| {
+        let seen = seen.clone();
+        debug_callback(&[&total.get()], move |_| seen.set(Tensor::from(7.0_f32)));
+        total.set(other.get());
+    });
+    let text = panics(|| f((total.clone(), other.clone())));
+    assert!(
+        text.starts_with("cannot write the results of a compiled function with effects: this thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; the write is in a callback of the call, or in other code that runs during the call and is not part of it: let the callback return the value instead, or write the reference before or after the call (jit at "),
+        "{text}"
+    );
+    assert_eq!((value(&total), value(&other)), (1.0, 7.0));
+}
+
+#[test]
 fn effects_that_read_do_not_conflict() {
     let other = number(2.0);
     let seen = other.clone();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use pytree_core::{Pytree, PytreeOf, Shared, TreeError, Unflattener, Visitor};
+use pytree_core::{Pytree, PytreeOf, Ref, Shared, TreeError, Unflattener, Visitor};
 use pytree_transform::{
     DType, Function, Jit, RetraceDifference, Tensor, grad, jit, make_jaxpr, verify, vmap,
 };
@@ -477,4 +477,44 @@ fn make_jaxpr_accepts_values_and_references() {
     let by_reference = make_jaxpr(|x: Tensor| x.exp());
     let text = by_reference.call(&ones(1)).to_string();
     assert_eq!(text, by_reference(ones(1)).to_string());
+}
+
+/// The variables of a thread are destroyed in the reverse order of their first use, so this one outlives the library's.
+#[test]
+fn transformations_work_in_destructors_of_a_thread() {
+    struct AtEnd(Option<std::sync::mpsc::Sender<Vec<f32>>>);
+    impl AtEnd {
+        fn run() -> Vec<f32> {
+            let x = Tensor::from([3.0_f32, 5.0]);
+            let square = jit(|x: Tensor| (&x * &x + 1.0_f32).sum());
+            let slope = grad(|x: &Tensor| (x * x).sum());
+            let (scale, count) = (Tensor::from(2.0_f32), Ref::new(Tensor::from(1.0_f32)));
+            let counted = jit(|(count, x): (Ref<Tensor>, Tensor)| count.update(|count| count + x.sum()));
+            counted((count.clone(), x.clone()));
+            let rows = vmap(move |x: Tensor| x * &scale);
+            let mut found = square(x.clone()).to_vec::<f32>();
+            found.extend(slope(&x).to_vec::<f32>());
+            found.extend(count.get().to_vec::<f32>());
+            found.extend(rows(x).to_vec::<f32>());
+            found
+        }
+    }
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let sender = self.0.take().unwrap();
+            sender.send(Self::run()).unwrap();
+        }
+    }
+    std::thread_local! {
+        static AT_END: std::cell::RefCell<Option<AtEnd>> = const { std::cell::RefCell::new(None) };
+    }
+    let (sender, found) = std::sync::mpsc::channel();
+    let thread = thread::spawn(move || {
+        AT_END.set(Some(AtEnd(Some(sender))));
+        AtEnd::run()
+    });
+    // 9 + 1 + 25 + 1, the derivatives 2x, 1 + 3 + 5, and 2x.
+    let expected = [36.0, 6.0, 10.0, 9.0, 6.0, 10.0];
+    assert_eq!(thread.join().unwrap(), expected);
+    assert_eq!(found.recv().unwrap(), expected);
 }

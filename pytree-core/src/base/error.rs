@@ -15,12 +15,15 @@ use thiserror::Error;
 
 pub use self::difference::{Difference, DifferenceKind, LeafMismatch, MergeProblem, PrefixMisfit};
 pub use self::place::PlaceProblem;
-pub use self::reference::{Access, ReferenceError, Unrepeated};
+pub use self::reference::{Access, ReferenceError, Unrepeated, Writer};
 pub use self::registration::RegistrationProblem;
 pub use self::roles::MissingRoles;
 pub use self::selection::SelectionMistake;
 pub use self::shapes::{ShapeError, ShapeMismatch};
-pub(crate) use self::text::{behind_a_reference, cycle_in_a_tree, too_deep, weak_in_a_tree};
+pub use self::text::VisitProblem;
+pub(crate) use self::text::{
+    behind_a_reference, cycle_in_a_tree, quoted, too_deep, weak_in_a_tree, wrong_visit,
+};
 use self::text::{list, list_of_paths, no_static, no_steps, some_paths, suggestion, unfit};
 use crate::base::path::KeyPath;
 
@@ -322,13 +325,59 @@ pub enum TreeError {
         /// The type of the leaf.
         found: String,
     },
+    /// The `visit` of an impl of `Pytree` announces other nodes than it visits.
+    #[error("{}", crate::base::error::wrong_visit(.path, .types, .problem))]
+    WrongVisit {
+        /// The path of the node.
+        path: KeyPath,
+        /// The types whose `visit` may be wrong: the type of the node, and the types of the last nodes in it.
+        types: Vec<String>,
+        /// What is wrong.
+        problem: VisitProblem,
+    },
     /// A value was flattened, but cannot be built again from the result, because its `visit` and `unflatten` disagree.
     #[error(
-        "cannot unflatten a tree that was just flattened: {problem}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
+        "cannot build a `{value}` from its own nodes and leaves: {problem}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes, static values and leaves in the same order"
     )]
     NotRebuilt {
+        /// The type of the value.
+        value: String,
         /// The reason why the value cannot be built.
         problem: Box<Self>,
+    },
+    /// A value was built again from its nodes and leaves, and differs, because its `visit` and `unflatten` disagree.
+    #[error(
+        "a `{value}` changes when it is built again from its own nodes and leaves: {difference}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes, static values and leaves in the same order"
+    )]
+    ChangedByRebuilding {
+        /// The type of the value.
+        value: String,
+        /// The differences between the value and the value that was built again.
+        difference: String,
+    },
+    /// Two walks over a value visit different numbers of leaves.
+    #[error(
+        "`each_pair` visits {paired} leaves of a `{value}`, and `map_leaves` visits {mapped}; make both methods of the impl of `PytreeOf` visit each leaf once"
+    )]
+    OtherWalk {
+        /// The type of the value.
+        value: String,
+        /// The number of leaves that `each_pair` visits.
+        paired: usize,
+        /// The number of leaves that `map_leaves` visits.
+        mapped: usize,
+    },
+    /// An `unflatten` has not read all static values of a structure.
+    #[error(
+        "{read} of {stored} static values were read; make `unflatten` in the impl of `Pytree` for {types} call `aux` for each static value that `visit` passes to `aux`"
+    )]
+    StaticsUnread {
+        /// The number of static values that were read.
+        read: usize,
+        /// The number of static values in the structure.
+        stored: usize,
+        /// The types with static values.
+        types: String,
     },
     /// A model has no node or leaf of the type that is to be changed.
     #[error(
@@ -393,10 +442,19 @@ impl fmt::Debug for TreeError {
 }
 
 impl TreeError {
-    /// Returns whether the error is a conflict: another thread wrote a reference after the failed call had read it. The
-    /// call may be repeated; see [`boundary::repeated`](crate::references::boundary::repeated).
+    /// Returns whether the error is a conflict: a reference was written after the failed call had read it. The call may
+    /// be repeated; see [`boundary::repeated`](crate::references::boundary::repeated).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
+    }
+
+    /// Returns whether the error is a conflict with a write on the same thread. If a call writes the reference itself,
+    /// for instance in a callback, it does so again when it is repeated.
+    pub fn is_own_conflict(&self) -> bool {
+        let Self::Reference(ReferenceError::Conflict { writer, .. }) = self else {
+            return false;
+        };
+        *writer == Writer::SameThread
     }
 
     /// If the error is about the number or the types of leaves, replaces the operation that its message names by `now`.

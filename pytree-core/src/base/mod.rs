@@ -6,5 +6,6 @@ pub mod half_text;
 pub(crate) mod identity;
 pub mod kind;
 pub mod path;
+pub mod per_thread;
 pub mod suggest;
 pub(crate) mod text;

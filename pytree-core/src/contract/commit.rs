@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::error::{ReferenceError, TreeError, Unrepeated};
+use crate::base::error::{ReferenceError, TreeError, Unrepeated, Writer};
 use crate::contract::handles::{AnyCell, AnyContent, References};
 use crate::contract::turn;
 
@@ -82,6 +82,11 @@ impl Staged {
             None => Ok(()),
             Some(position) => Err(TreeError::Reference(ReferenceError::Conflict {
                 path: read.map(|read| read.path(position)).unwrap_or_default(),
+                writer: if read.is_some_and(|read| read.is_written_here(position)) {
+                    Writer::SameThread
+                } else {
+                    Writer::OtherThread
+                },
                 unrepeated: Unrepeated::Caller,
             })),
         }

@@ -61,9 +61,14 @@ impl Drop for Allowed {
 
 /// Returns an address in the frame of this function.
 #[inline(never)]
-fn stack_address() -> usize {
+pub(crate) fn stack_address() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(std::hint::black_box(&here)).addr()
+}
+
+/// Returns whether the stack has grown by much since `mark`, an earlier [`stack_address`]. Stacks grow downwards.
+pub(crate) fn has_grown_since(mark: usize) -> bool {
+    mark.saturating_sub(stack_address()) >= RESERVE
 }
 
 /// Returns whether [`with_stack`] allows another node.

@@ -13,8 +13,8 @@ use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth;
 use crate::contract::handles::{AnyReference, References};
-use crate::contract::obstacle::refuse;
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor, typed};
+use crate::contract::obstacle::Obstacle;
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, Visit, Visitor, typed};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
@@ -41,8 +41,9 @@ pub(crate) enum Handles {
 }
 
 /// A visitor that builds a treedef and passes each leaf to a callback.
-pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
+pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> {
     builder: Builder,
+    obstacle: Obstacle,
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
@@ -72,52 +73,60 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 /// Returns a callback that collects borrowed leaves.
 pub(crate) fn borrowing<'v, 'a>(
     leaves: &'v mut Vec<&'a dyn Leaf>,
-) -> impl FnMut(&'a dyn Leaf) + use<'v, 'a> {
-    |leaf| leaves.push(leaf)
+) -> impl FnMut(&'a dyn Leaf) -> Result<(), TreeError> + use<'v, 'a> {
+    |leaf| {
+        leaves.push(leaf);
+        Ok(())
+    }
 }
 
 /// Returns a callback that collects borrowed leaves of type `L`.
 pub(crate) fn borrowing_typed<'v, 'a, L: Leaf>(
     leaves: &'v mut Vec<&'a L>,
-) -> impl FnMut(&'a dyn Leaf) + use<'v, 'a, L> {
-    |leaf| leaves.push(typed(leaf))
+) -> impl FnMut(&'a dyn Leaf) -> Result<(), TreeError> + use<'v, 'a, L> {
+    |leaf| {
+        leaves.push(typed(leaf)?);
+        Ok(())
+    }
 }
 
 /// Returns a callback that collects clones of leaves of any types.
-pub(crate) fn cloning(leaves: &mut Vec<AnyLeaf>) -> impl FnMut(&dyn Leaf) {
-    |leaf| leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()))
+pub(crate) fn cloning(
+    leaves: &mut Vec<AnyLeaf>,
+) -> impl FnMut(&dyn Leaf) -> Result<(), TreeError> {
+    |leaf| {
+        leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
+        Ok(())
+    }
 }
 
 /// Returns a callback that collects what `function` returns for leaves of type `L`.
 pub(crate) fn mapping<L: Leaf, U, F: FnMut(&L) -> U>(
     leaves: &mut Vec<U>,
     mut function: F,
-) -> impl FnMut(&dyn Leaf) {
-    move |leaf| leaves.push(function(typed(leaf)))
+) -> impl FnMut(&dyn Leaf) -> Result<(), TreeError> {
+    move |leaf| {
+        leaves.push(function(typed(leaf)?));
+        Ok(())
+    }
 }
 
-/// Panics, because a deeper traversal would overflow the stack.
-#[cold]
-fn too_deep(builder: &Builder, limit: usize) -> ! {
-    let path = builder.path_to(builder.num_open().saturating_sub(1));
-    refuse(TreeError::TooDeep { limit, path });
-}
-
-impl<'a> Flatten<'a, fn(&'a dyn Leaf)> {
+impl<'a> Flatten<'a, fn(&'a dyn Leaf) -> Result<(), TreeError>> {
     /// Creates a visitor that builds a treedef and ignores the leaves.
     pub(crate) fn structure(sharing: Sharing) -> Self {
         Self {
             repeats: true,
-            ..Self::new(sharing, |_| ())
+            ..Self::new(sharing, |_| Ok(()))
         }
     }
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Flatten<'a, F> {
     #[inline]
     pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
         Self {
             builder: Builder::default(),
+            obstacle: Obstacle::default(),
             on_leaf,
             sharing,
             seen: IdentityMap::default(),
@@ -139,15 +148,24 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// Checks that a node of this kind may begin.
-    ///
-    /// # Panics
-    /// If the node exceeds the greatest depth.
+    /// Returns whether a node of this kind may begin. It may not after an obstacle, or if it exceeds the greatest depth.
     #[inline]
-    fn check_depth(&self, kind: NodeKind) {
-        if let Err(limit) = depth::check(self.builder.open_kinds(), kind) {
-            too_deep(&self.builder, limit);
+    fn may_begin(&mut self, kind: NodeKind) -> Visit {
+        if self.obstacle.is_met() {
+            return self.obstacle.skip();
         }
+        match depth::check(self.builder.open_kinds(), kind) {
+            Ok(()) => Visit::Descend,
+            Err(limit) => self.too_deep(limit),
+        }
+    }
+
+    /// Ends the walk, because a deeper traversal would overflow the stack.
+    #[cold]
+    fn too_deep(&mut self, limit: usize) -> Visit {
+        let path = self.builder.path_to(self.builder.num_open().saturating_sub(1));
+        self.obstacle.meet(TreeError::TooDeep { limit, path });
+        Visit::Skip
     }
 
     /// Records references and shared nodes of `known` by index, instead of visiting them.
@@ -156,7 +174,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
+    /// Visits a value and returns its treedef.
+    ///
+    /// # Errors
+    /// The obstacle that ends the walk.
+    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> Result<TreeDef, TreeError> {
         tree.visit(&mut self);
         self.finish()
     }
@@ -165,11 +187,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn run_with_trees<T: Pytree + ?Sized>(
         mut self,
         value: &'a T,
-    ) -> (TreeDef, Vec<Range<usize>>) {
+    ) -> Result<(TreeDef, Vec<Range<usize>>), TreeError> {
         self.trees = Some(Vec::new());
         value.visit(&mut self);
         let trees = self.trees.take().unwrap_or_default();
-        (self.finish(), trees)
+        Ok((self.finish()?, trees))
     }
 
     /// Returns the position that the next node will have in the treedef.
@@ -200,41 +222,61 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
     /// Visits a tuple of `arity` members. `visit` receives the position of each member and visits the member.
     pub(crate) fn visit_tuple(&mut self, arity: usize, mut visit: impl FnMut(usize, &mut Self)) {
-        self.enter(&shape::TUPLE, arity);
+        if self.enter(&shape::TUPLE, arity) == Visit::Skip {
+            return;
+        }
         (0..arity).for_each(|position| visit(position, self));
         self.exit();
     }
 
     /// Visits the content of a reference.
-    #[track_caller]
     pub(crate) fn visit_content(&mut self, reference: &AnyReference) {
-        let content = reference.content();
-        self.keep(content).visit(self);
+        match reference.content() {
+            Ok(content) => self.keep(content).visit(self),
+            Err(error) => self.obstacle.meet(error),
+        }
     }
 
     /// Returns the treedef of the visited nodes.
-    pub(crate) fn finish(mut self) -> TreeDef {
+    ///
+    /// # Errors
+    /// The obstacle that has ended the walk.
+    pub(crate) fn finish(mut self) -> Result<TreeDef, TreeError> {
+        self.obstacle.or(|| self.builder.check())??;
         for (alias, target) in self.weak {
-            self.builder.set_target(alias, self.seen.get(target));
+                self.builder.set_target(alias, self.seen.get(target));
         }
-        self.builder.finish()
+        Ok(self.builder.finish())
     }
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.check_depth(shape.kind);
-        self.builder.enter(shape, arity);
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Visitor<'a> for Flatten<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) -> Visit {
+        let visit = self.may_begin(shape.kind);
+        if visit == Visit::Descend {
+            self.builder.enter(shape, arity);
+        }
+        visit
     }
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        self.check_depth(shape.kind());
-        self.builder.enter_dynamic(shape, arity);
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> Visit {
+        let visit = self.may_begin(shape.kind());
+        if visit == Visit::Descend {
+            self.builder.enter_dynamic(shape, arity);
+        }
+        visit
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        if self.obstacle.is_met() {
+            return;
+        }
         let begin = self.position();
         self.builder.subtree_with(treedef, || {
             let leaf = expect_next(leaves, LEAVES);
-            (self.on_leaf)(leaf);
+            if !self.obstacle.is_met()
+                && let Err(error) = (self.on_leaf)(leaf)
+            {
+                self.obstacle.meet(error);
+            }
             leaf.leaf_shape()
         });
         let end = self.position();
@@ -247,19 +289,32 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         }
     }
     fn aux(&mut self, value: StaticRef<'a>) {
-        self.builder.aux(value.to_box());
+        if !self.obstacle.is_met() {
+            self.builder.aux(value.to_box());
+        }
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        if self.obstacle.is_met() {
+            return;
+        }
         self.builder.leaf(leaf.leaf_shape());
-        (self.on_leaf)(leaf);
+        if let Err(error) = (self.on_leaf)(leaf) {
+            self.obstacle.meet(error);
+        }
+    }
+    fn refuse(&mut self, error: TreeError) {
+        self.obstacle.meet(error);
     }
     fn __repeat(&mut self, count: usize) -> bool {
-        if self.repeats {
+        if self.repeats && !self.obstacle.is_met() {
             self.builder.repeat(count);
         }
         self.repeats
     }
     fn exit(&mut self) {
+        if self.obstacle.is_met() {
+            return;
+        }
         self.builder.exit();
         while let Some((_, depth)) = self.inside.last()
             && *depth >= self.builder.num_open()
@@ -267,44 +322,51 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             self.inside.pop();
         }
     }
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
+        if self.obstacle.is_met() {
+            return Visit::Skip;
+        }
         if self.sharing == Sharing::Duplicate {
             if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
                 let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
-                refuse(TreeError::Cycle { path, back });
+                self.obstacle.meet(TreeError::Cycle { path, back });
+                return Visit::Skip;
             }
             self.inside.push((identity, self.builder.num_open()));
-            return SharedVisit::Descend;
+            return Visit::Descend;
         }
         match self.seen.insert(identity) {
-            Ok(()) => SharedVisit::Descend,
+            Ok(()) => Visit::Descend,
             Err(number) => {
                 self.builder.alias(Some(number));
-                SharedVisit::Skip
+                Visit::Skip
             }
         }
     }
-    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+    fn shared_node(&mut self, node: &dyn SharedNode) -> Visit {
         let identity = node.identity();
-        if self.is_known(identity) {
-            return SharedVisit::Skip;
+        if self.obstacle.is_met() || self.is_known(identity) {
+            return Visit::Skip;
         }
         let visit = self.shared(identity);
-        if self.collected == Handles::All && visit == SharedVisit::Descend {
+        if self.collected == Handles::All && visit == Visit::Descend {
             self.references.push(Some(node.handle()));
         }
         visit
     }
-    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> Visit {
         let identity = reference.identity();
-        if self.is_known(identity) {
-            return SharedVisit::Skip;
+        if self.obstacle.is_met() || self.is_known(identity) {
+            return Visit::Skip;
         }
-        if self.known.is_some() {
-            reference.handle().check_return();
+        if self.known.is_some()
+            && let Err(error) = reference.handle().check_return()
+        {
+            self.obstacle.meet(error);
+            return Visit::Skip;
         }
         let visit = self.shared(identity);
-        if self.collected != Handles::None && visit == SharedVisit::Descend {
+        if self.collected != Handles::None && visit == Visit::Descend {
             self.references.push_reference(reference.handle());
         }
         visit
@@ -312,18 +374,21 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         match &mut self.writer {
             Some(writer) => writer.push(content),
-            None => refuse(TreeError::BehindReference {
-                path: self.builder.path(),
-            }),
+            None => {
+                let path = self.builder.path();
+                self.obstacle.meet(TreeError::BehindReference { path });
+                &()
+            }
         }
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
         if self.sharing == Sharing::Duplicate && target.is_some() {
-            refuse(TreeError::WeakEdge {
-                path: self.builder.path(),
-            });
+            let path = self.builder.path();
+            self.obstacle.meet(TreeError::WeakEdge { path });
         }
-        self.enter(&shape::WEAK, 1);
+        if self.enter(&shape::WEAK, 1) == Visit::Skip {
+            return;
+        }
         if let Some(position) = target.and_then(|target| self.known?.number(target)) {
             self.builder.argument(position);
         } else {

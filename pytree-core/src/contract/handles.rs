@@ -11,7 +11,6 @@ use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::commit::Staged;
-use crate::contract::obstacle::refuse;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
@@ -23,6 +22,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// Returns the address of the content.
     fn address(&self) -> usize;
     fn is_written(&self) -> bool;
+    /// Returns whether the last write was on this thread.
+    fn is_written_here(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
     /// Begins or ends a claim of the cell. Only the thread that holds the lock for claims may call this method.
@@ -42,15 +43,6 @@ pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
     Arc::as_ptr(content).cast::<()>() as usize
 }
 
-/// Returns the value, or panics with the message of the error.
-#[track_caller]
-pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) => refuse(error),
-    }
-}
-
 /// A handle of a reference to a value of any type.
 #[derive(Clone)]
 pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
@@ -66,16 +58,14 @@ impl AnyReference {
         self.0.is_written()
     }
 
-    /// Panics unless the reference was created at the current trace level.
-    #[track_caller]
-    pub(crate) fn check_return(&self) {
-        allowed(self.0.check_return());
+    /// Checks that the reference was created at the current trace level.
+    pub(crate) fn check_return(&self) -> Result<(), ReferenceError> {
+        self.0.check_return()
     }
 
     /// Returns the current content.
-    #[track_caller]
-    pub(crate) fn content(&self) -> Content {
-        allowed(self.0.content())
+    pub(crate) fn content(&self) -> Result<Content, ReferenceError> {
+        self.0.content()
     }
 
     /// Returns this handle as an `Arc<dyn Any>`, the type in which handles of shared nodes are stored.
@@ -203,6 +193,17 @@ impl References {
             let position = read.beside.as_deref()?.outdated()?;
             Some(self.cells.len() + position)
         })
+    }
+
+    /// Returns whether the reference at `position` was last written by this thread; see [`outdated`](Self::outdated).
+    pub(crate) fn is_written_here(&self, position: usize) -> bool {
+        match (self.cells.get(position), self.read.as_deref()) {
+            (Some(cell), _) => cell.0.is_written_here(),
+            (None, Some(Read { beside: Some(beside), .. })) => {
+                beside.is_written_here(position - self.len())
+            }
+            _ => false,
+        }
     }
 
     /// Returns the path of the reference at `position` in the value that the references were read from.

@@ -1,7 +1,9 @@
 //! Matches a value against stored treedefs, without building a treedef of the value.
 //!
 //! A single walk compares several treedefs. If a node of the value differs from a treedef, the walk continues with the
-//! next treedef that agrees with the value up to and including this node. The targets of weak edges are compared at the
+//! next treedef that agrees with the value up to and including this node. If there is none, the walk ends. So does a
+//! walk that meets an obstacle: the value does not match, and the caller flattens it, which reports the obstacle. The
+//! targets of weak edges are compared at the
 //! end, with the one treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
 
 use std::sync::Arc;
@@ -13,8 +15,7 @@ use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth::{self, DEPTH_LIMIT};
 use crate::contract::flatten::Sharing;
 use crate::contract::handles::References;
-use crate::contract::obstacle::refuse;
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, Visit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::StaticRef;
@@ -31,13 +32,14 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     position: usize,
     on_leaf: F,
     matches: bool,
+    /// The address of the stack where the walk ended, if it has ended at a node that differs.
+    ended: usize,
     /// The number of open nodes. A node is open while its visit has begun but not ended.
     num_open: usize,
     /// The kinds of the open nodes, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
-    /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. As long as
-    /// the value matches a treedef, the value is not deeper than this treedef. So until then, the walk needs `open`
-    /// only for a treedef that may exceed the depth limit of typed values.
+    /// Whether the walk maintains `open`. A value that matches a treedef is not deeper than this treedef. So the walk
+    /// needs `open` only for a treedef that may exceed the depth limit of typed values.
     tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
@@ -74,6 +76,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             position: 0,
             on_leaf,
             matches: true,
+            ended: 0,
             num_open: 0,
             open: Vec::new(),
             tracks: treedef.depth() > DEPTH_LIMIT,
@@ -139,17 +142,6 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next.passed_target()
     }
 
-    /// Returns the path of the next node of the treedef.
-    fn path(&self) -> KeyPath {
-        self.path_of(self.next.position())
-    }
-
-    /// Returns the path of a node of the treedef. If the index is too large, returns the path of the last node.
-    fn path_of(&self, node: usize) -> KeyPath {
-        let last = self.treedef.num_nodes().saturating_sub(1);
-        self.treedef.path_of(node.min(last))
-    }
-
     #[inline]
     fn node(&mut self, shape: &'static NodeShape, arity: usize) {
         self.next_is(move |next| next.pass_node(shape, arity));
@@ -175,7 +167,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         let visited = self.next.position();
         self.matches = self.passes_another(pass);
-        if !self.tracks && (!self.matches || self.treedef.depth() > DEPTH_LIMIT) {
+        self.ended = depth::stack_address();
+        if !self.tracks && self.matches && self.treedef.depth() > DEPTH_LIMIT {
             self.tracks = true;
             self.open = self.kinds_around(visited);
         }
@@ -211,39 +204,56 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     /// Begins a node, after it was compared with the treedef.
     #[inline]
-    fn begin(&mut self, kind: NodeKind) {
+    fn begin(&mut self, kind: NodeKind) -> Visit {
         if self.tracks {
             self.track(kind);
         }
         self.num_open += 1;
+        self.goes_on()
     }
 
-    /// Records that a node begins.
+    /// Returns whether the walk goes on: the value matches so far.
+    #[inline]
+    fn goes_on(&self) -> Visit {
+        if self.matches {
+            Visit::Descend
+        } else {
+            self.skip()
+        }
+    }
+
+    /// Skips a node after the walk has ended.
     ///
     /// # Panics
-    /// If the node exceeds the greatest depth.
+    /// If a handwritten impl of `Pytree` ignores this answer and calls itself so often that the stack would overflow.
+    #[cold]
+    fn skip(&self) -> Visit {
+        let path = KeyPath::root();
+        let limit = DEPTH_LIMIT;
+        let is_deep = self.ended > 0 && depth::has_grown_since(self.ended);
+        assert!(!is_deep, "{}", TreeError::TooDeep { limit, path });
+        Visit::Skip
+    }
+
+    /// Records that a node begins. If the node exceeds the greatest depth, the walk ends.
     #[cold]
     fn track(&mut self, kind: NodeKind) {
-        if let Err(limit) = depth::check(self.open.iter().copied(), kind) {
-            // If the visited node agrees with the next node of the treedef, the cursor has already passed this node.
-            let node = self.next.position() - usize::from(self.matches);
-            refuse(TreeError::TooDeep {
-                limit,
-                path: self.path_of(node),
-            });
-        }
+        self.matches &= depth::check(self.open.iter().copied(), kind).is_ok();
         self.open.push(kind);
     }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) -> Visit {
         self.node(shape, arity);
-        self.begin(shape.kind);
+        self.begin(shape.kind)
     }
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> Visit {
         self.dynamic_node(shape, arity);
-        self.begin(shape.kind());
+        self.begin(shape.kind())
+    }
+    fn refuse(&mut self, _: TreeError) {
+        self.matches = false;
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. Inside of the tree,
@@ -287,31 +297,31 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             self.open.pop();
         }
     }
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
-        if self.sharing == Sharing::Duplicate {
-            return SharedVisit::Descend;
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
+        if self.sharing == Sharing::Duplicate || !self.matches {
+            return self.goes_on();
         }
         match self.seen.insert(identity) {
-            Ok(()) => SharedVisit::Descend,
+            Ok(()) => Visit::Descend,
             Err(number) => {
                 self.alias(Some(number));
-                SharedVisit::Skip
+                Visit::Skip
             }
         }
     }
-    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> Visit {
         let visit = self.shared(reference.identity());
         if !self.matches {
-            return SharedVisit::Skip;
+            return Visit::Skip;
         }
-        if visit == SharedVisit::Descend {
+        if visit == Visit::Descend {
             self.references.push_reference(reference.handle());
         }
         visit
     }
-    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+    fn shared_node(&mut self, node: &dyn SharedNode) -> Visit {
         let visit = self.shared(node.identity());
-        if self.matches && visit == SharedVisit::Descend {
+        if self.matches && visit == Visit::Descend {
             let number = self.references.num_nodes();
             let is_wanted = |wanted: &[u32]| {
                 wanted
@@ -326,15 +336,16 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         match &mut self.writer {
             Some(writer) => writer.push(content),
-            None => panic!("{}", crate::base::error::behind_a_reference(&self.path())),
+            None => {
+                self.matches = false;
+                &()
+            }
         }
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
-        assert!(
-            self.sharing == Sharing::Preserve || target.is_none(),
-            "{}",
-            crate::base::error::weak_in_a_tree(&self.path())
-        );
+        if self.sharing == Sharing::Duplicate && target.is_some() {
+            self.matches = false;
+        }
         self.node(&shape::WEAK, 1);
         let stored = self.stored_alias();
         self.weak.push((target, stored));

@@ -1,76 +1,82 @@
 //! Obstacles that a walk over a value cannot pass, such as a cycle in a tree.
 //!
-//! A visitor returns nothing, so only unwinding ends a walk early. In a function that returns no error, an obstacle is
-//! a panic. A function that returns a `Result` walks inside of [`attempt`], which returns the obstacle as an error.
-//! Inside of [`attempt`], the unwinding begins without a panic, so no panic hook prints a message. In a program that
-//! aborts on panics, both kinds of unwinding abort the program.
-//!
-//! `Pytree::visit` is the only code of the user that runs inside of [`attempt`].
-
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+//! A visit returns nothing, so a visitor that meets an obstacle records it and skips the rest of the walk: it answers
+//! [`Visit::Skip`] at each node and ignores everything else. At the end, the walk returns the obstacle as an error. A
+//! function that returns no error then panics with [`passed`]. Nothing unwinds, so a program that aborts on panics
+//! receives the same errors.
 
 use crate::base::error::TreeError;
+use crate::contract::depth;
+use crate::contract::pytree::Visit;
 
-thread_local! {
-    /// The number of calls of [`attempt`] that have begun and not ended on this thread.
-    static ATTEMPTS: Cell<usize> = const { Cell::new(0) };
+/// The obstacle that a walk has met, if any.
+#[derive(Default)]
+pub(crate) struct Obstacle(Option<Box<Met>>);
+
+/// An obstacle, and where the stack was when the walk met it.
+struct Met {
+    error: TreeError,
+    stack: usize,
 }
 
-/// The payload of the unwinding from [`refuse`] to [`attempt`].
-struct Obstacle(TreeError);
-
-/// Ends the walk because of an obstacle.
-///
-/// # Panics
-/// If this function is not called inside of [`attempt`].
-#[cold]
-#[track_caller]
-pub(crate) fn refuse(error: impl Into<TreeError>) -> ! {
-    let error = error.into();
-    if ATTEMPTS.get() > 0 {
-        resume_unwind(Box::new(Obstacle(error)));
+impl Obstacle {
+    /// Returns whether the walk has met an obstacle, so that it skips the rest.
+    #[inline]
+    pub(crate) fn is_met(&self) -> bool {
+        self.0.is_some()
     }
-    panic!("{error}");
+
+    /// Records an obstacle. Only the first one counts.
+    #[cold]
+    pub(crate) fn meet(&mut self, error: impl Into<TreeError>) {
+        self.0.get_or_insert_with(|| {
+            Box::new(Met {
+                error: error.into(),
+                stack: depth::stack_address(),
+            })
+        });
+    }
+
+    /// Answers at a node after the obstacle.
+    ///
+    /// # Panics
+    /// If a handwritten impl of `Pytree` ignores this answer and calls itself so often that the stack would overflow.
+    #[cold]
+    pub(crate) fn skip(&self) -> Visit {
+        if let Some(met) = &self.0 {
+            assert!(!depth::has_grown_since(met.stack), "{}", met.error);
+        }
+        Visit::Skip
+    }
+
+    /// Returns `value`, the result of a walk.
+    ///
+    /// # Errors
+    /// The obstacle that the walk has met.
+    #[inline]
+    pub(crate) fn or<T>(self, value: impl FnOnce() -> T) -> Result<T, TreeError> {
+        match self.0 {
+            None => Ok(value()),
+            Some(met) => Err(met.error),
+        }
+    }
 }
 
-/// Returns the value of `outcome`.
+/// Returns the result of a walk that returns no error to the user.
 ///
 /// # Panics
-/// If `outcome` is an error and this function is not called inside of [`attempt`].
+/// If the walk has met an obstacle.
 #[track_caller]
-pub(crate) fn or_refuse<T>(outcome: Result<T, TreeError>) -> T {
+#[inline]
+pub(crate) fn passed<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
         Ok(value) => value,
-        Err(error) => refuse(error),
+        Err(error) => stopped(&error),
     }
 }
 
-/// Runs a walk. If an obstacle ends the walk, returns the obstacle as an error.
+#[cold]
 #[track_caller]
-pub(crate) fn attempt<R>(walk: impl FnOnce() -> R) -> Result<R, TreeError> {
-    let outcome = {
-        let _counted = Counted::new();
-        catch_unwind(AssertUnwindSafe(walk))
-    };
-    outcome.map_err(|payload| match payload.downcast::<Obstacle>() {
-        Ok(obstacle) => obstacle.0,
-        Err(payload) => resume_unwind(payload),
-    })
-}
-
-/// A guard that counts an attempt until the guard is dropped.
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        ATTEMPTS.set(ATTEMPTS.get() + 1);
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        ATTEMPTS.set(ATTEMPTS.get() - 1);
-    }
+fn stopped(error: &TreeError) -> ! {
+    panic!("{error}");
 }

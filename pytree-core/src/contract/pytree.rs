@@ -14,7 +14,7 @@ use crate::contract::arena::Arena;
 use crate::contract::depth;
 use crate::contract::flatten::{Flatten, Sharing, mapping};
 use crate::contract::handles::AnyReference;
-use crate::contract::obstacle::refuse;
+use crate::contract::obstacle::{Obstacle, passed};
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
 use crate::node::leaf::{ArrayShape, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
@@ -24,7 +24,8 @@ use crate::treedef::{Step, TreeDef};
 /// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
 ///
 /// Implemented by `#[derive(Module)]` and `#[derive(Pytree)]`, by numbers, strings, arrays, and the
-/// standard containers.
+/// standard containers. If you write an impl by hand, check it in a test with
+/// [`nodes::check_impl`](crate::nodes::check_impl).
 #[doc(alias("jax.tree_util.register_pytree_node", "nnx.Pytree"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pytree",
@@ -81,7 +82,7 @@ pub enum Single<'a> {
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
-    note = "use a `{L}` for each field that is a leaf, such as a weight or a counter, and write `#[r#static]` on each field that is part of the structure",
+    note = "use a `{L}` for each field that is a leaf, such as a weight or a counter, and write `#[r#static]` on each field that is part of the structure; for ndarray arrays of several dimensions, use the functions of `arrays`",
     note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it; a Rust reference such as `&T` is not a pytree: pass the value itself",
     note = "in a generic function over models, add the bound `Model` to the type parameter"
 )]
@@ -94,10 +95,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// If a trait object in the tree holds a leaf of another type.
     #[track_caller]
     fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-        self.visit(&mut EachLeaf {
-            visit: |leaf| visit(typed(leaf)),
-            open: Vec::new(),
-        });
+        passed(each_leaf(self, |leaf| typed(leaf).map(&mut *visit)));
     }
 
     /// Calls `visit` with each leaf and the leaf at the same path in `other`, in order. Visits a shared node at each of
@@ -134,71 +132,91 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         let treedef = Flatten::new(Sharing::Duplicate, mapping(&mut leaves, function))
             .with_arena(&arena)
             .run(self);
-        rebuilt(unflatten_unchecked(&treedef, leaves))
+        rebuilt(unflatten_unchecked(&passed(treedef), leaves))
     }
 }
 
-/// Returns the leaf as an `L`. Panics if the leaf has another type, which is possible only inside a trait object or in
-/// a tree of mixed leaves.
+/// Returns the leaf as an `L`.
+///
+/// # Errors
+/// If the leaf has another type, which is possible only inside a trait object or in a tree of mixed leaves.
 #[inline]
-#[track_caller]
-pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
+pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> Result<&L, TreeError> {
     // The direct downcast saves a virtual call. `downcast_ref` of `dyn Leaf` also finds the leaf inside an `AnyLeaf`.
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
-        Some(leaf) => leaf,
-        None => other_type::<L>(leaf),
+        Some(leaf) => Ok(leaf),
+        None => Err(other_type::<L>(leaf)),
     }
 }
 
-/// Panics because a leaf is not an `L`.
+/// Returns the error for a leaf that is not an `L`.
 #[cold]
-#[track_caller]
-fn other_type<L>(leaf: &dyn Leaf) -> ! {
-    refuse(TreeError::LeafType {
+fn other_type<L>(leaf: &dyn Leaf) -> TreeError {
+    TreeError::LeafType {
         expected: short_name(std::any::type_name::<L>()),
         found: short_name(leaf.type_name()),
-    });
+    }
 }
 
 /// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if `outcome` is an
 /// error.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
-    match outcome {
-        Ok(tree) => tree,
-        Err(error) => refuse(not_rebuilt(error)),
-    }
+    passed(outcome.map_err(not_rebuilt::<T>))
 }
 
 /// Returns the error for a handwritten impl of `Pytree` that cannot rebuild a value from its own treedef and leaves.
 #[cold]
-pub(crate) fn not_rebuilt(problem: TreeError) -> TreeError {
+pub fn not_rebuilt<T>(problem: TreeError) -> TreeError {
     match problem {
         problem @ TreeError::TooDeep { .. } => problem,
         problem => TreeError::NotRebuilt {
+            value: short_name(std::any::type_name::<T>()),
             problem: Box::new(problem),
         },
     }
 }
 
+/// Calls `visit` with each leaf of a value. Visits a shared node at each of its paths.
+///
+/// # Errors
+/// The obstacle that ends the walk, or the first error of `visit`.
+pub(crate) fn each_leaf<'a, T: Pytree + ?Sized>(
+    tree: &'a T,
+    visit: impl FnMut(&'a dyn Leaf) -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
+    let mut visitor = EachLeaf {
+        visit,
+        obstacle: Obstacle::default(),
+        open: Vec::new(),
+    };
+    tree.visit(&mut visitor);
+    visitor.obstacle.or(|| ())
+}
+
 /// A visitor that calls `visit` with each leaf and ignores static values.
 struct EachLeaf<F> {
     visit: F,
+    obstacle: Obstacle,
     /// The open nodes, that is, the nodes whose visit has begun but not ended. Each has the number of its finished
     /// children.
     open: Vec<(OwnedShape, usize)>,
 }
 
 impl<F> EachLeaf<F> {
-    #[track_caller]
-    fn begin(&mut self, shape: OwnedShape) {
+    fn begin(&mut self, shape: OwnedShape) -> Visit {
+        if self.obstacle.is_met() {
+            return self.obstacle.skip();
+        }
         let above = self.open.iter().map(|(shape, _)| shape.get().kind());
         if let Err(limit) = depth::check(above, shape.get().kind()) {
             let path = self.path();
-            refuse(TreeError::TooDeep { limit, path });
+            self.obstacle.meet(TreeError::TooDeep { limit, path });
+            return Visit::Skip;
         }
         self.open.push((shape, 0));
+        Visit::Descend
     }
 
     /// Counts a finished child of the innermost open node.
@@ -223,43 +241,68 @@ impl<F> EachLeaf<F> {
     }
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
-    fn enter(&mut self, shape: &'static NodeShape, _: usize) {
-        self.begin(OwnedShape::Static(shape));
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Visitor<'a> for EachLeaf<F> {
+    fn enter(&mut self, shape: &'static NodeShape, _: usize) -> Visit {
+        self.begin(OwnedShape::Static(shape))
     }
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, _: usize) {
-        self.begin(OwnedShape::Dynamic(Arc::clone(shape)));
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, _: usize) -> Visit {
+        self.begin(OwnedShape::Dynamic(Arc::clone(shape)))
     }
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
-        (self.visit)(leaf);
-        self.ended();
+        if !self.obstacle.is_met() {
+            match (self.visit)(leaf) {
+                Ok(()) => self.ended(),
+                Err(error) => self.obstacle.meet(error),
+            }
+        }
     }
     fn exit(&mut self) {
-        self.open.pop();
-        self.ended();
+        if !self.obstacle.is_met() {
+            self.open.pop();
+            self.ended();
+        }
+    }
+    fn shared(&mut self, _: NodeIdentity) -> Visit {
+        if self.obstacle.is_met() {
+            return Visit::Skip;
+        }
+        Visit::Descend
     }
     fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
-        refuse(TreeError::BehindReference { path: self.path() })
+        let path = self.path();
+        self.obstacle.meet(TreeError::BehindReference { path });
+        &()
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
         if target.is_some() {
-            refuse(TreeError::WeakEdge { path: self.path() });
+            let path = self.path();
+            self.obstacle.meet(TreeError::WeakEdge { path });
         }
         self.ended();
     }
     fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        leaves.for_each(&mut self.visit);
+        if self.obstacle.is_met() {
+            return;
+        }
+        for leaf in leaves {
+            if let Err(error) = (self.visit)(leaf) {
+                return self.obstacle.meet(error);
+            }
+        }
         self.ended();
+    }
+    fn refuse(&mut self, error: TreeError) {
+        self.obstacle.meet(error);
     }
 }
 
-/// The decision of a visitor about a shared node.
+/// The decision of a visitor about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedVisit {
+pub enum Visit {
     /// Visit the content of the node.
     Descend,
-    /// Skip the node, because it was visited before.
+    /// Skip the node: a shared node was visited before, or the walk has ended.
     Skip,
 }
 
@@ -282,16 +325,23 @@ pub trait ReferenceNode {
 }
 
 /// Receives a tree in preorder.
+///
+/// A visitor that meets an obstacle, such as a value nested too deep, records it, answers [`Visit::Skip`] and ignores
+/// the rest of the walk. The function that began the walk returns the obstacle as an error.
 pub trait Visitor<'a> {
     /// Begins a node with `arity` children. The next calls pass the static values and keys of the node, then the
     /// children. A call of [`exit`](Self::exit) ends the node.
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize);
+    ///
+    /// If the answer is [`Visit::Skip`], the walk has ended: make no further call for this node. An impl of
+    /// [`Pytree::visit`] may ignore the answer unless it calls itself for nodes inside of nodes; the visitor ignores
+    /// the calls that follow.
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) -> Visit;
 
     /// Begins a node whose shape was created at run time; see [`enter`](Self::enter).
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize);
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> Visit;
 
     /// Begins a node of any shape; see [`enter`](Self::enter).
-    fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
+    fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) -> Visit {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),
             Shape::Dynamic(shape) => self.enter_dynamic(shape, arity),
@@ -323,10 +373,20 @@ pub trait Visitor<'a> {
     /// Ends the innermost node that was entered and not yet exited.
     fn exit(&mut self);
 
+    /// Ends the walk, because the value cannot be visited. The function that began the walk returns `error`.
+    ///
+    /// # Panics
+    /// If the visitor does not record errors, which is the default.
+    fn refuse(&mut self, error: TreeError) {
+        panic!("{error}");
+    }
+
     /// Receives a dynamic tree, which is stored as a treedef and leaves. The default visits the tree node by node.
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         treedef.show_nodes(leaves, |step| match step {
-            Step::Enter(shape, arity) => self.enter_shape(shape, arity),
+            Step::Enter(shape, arity) => {
+                self.enter_shape(shape, arity);
+            }
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
             Step::Absent => self.absent(),
@@ -339,44 +399,41 @@ pub trait Visitor<'a> {
     }
 
     /// Receives a shared node. The default visits its content at each of its paths, as tree functions do.
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
         let _ = identity;
-        SharedVisit::Descend
+        Visit::Descend
     }
 
     /// Receives a shared node that can provide a handle. The default ignores the handle.
-    fn shared_node(&mut self, node: &dyn SharedNode) -> SharedVisit {
+    fn shared_node(&mut self, node: &dyn SharedNode) -> Visit {
         self.shared(node.identity())
     }
 
     /// Receives a mutable reference. The default treats the reference as a shared node.
-    fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
+    fn reference(&mut self, reference: &dyn ReferenceNode) -> Visit {
         self.shared(reference.identity())
     }
 
     /// Keeps the content of a reference alive while its leaves are borrowed.
     ///
-    /// # Panics
-    /// If the visitor does not store contents, which is the default. Leaves must be borrowed from a stored content,
-    /// because another thread may replace the content of the reference during the visit.
+    /// Leaves must be borrowed from a stored content, because another thread may replace the content of the reference
+    /// during the visit. A visitor that does not store contents, which is the default, [refuses](Self::refuse) the
+    /// value.
     fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
         drop(content);
-        panic!(
-            "{}",
-            crate::base::error::behind_a_reference(&KeyPath::root())
-        );
+        let path = KeyPath::root();
+        self.refuse(TreeError::BehindReference { path });
+        &()
     }
 
     /// Receives a weak edge with the identity of its target, if the target is alive.
     ///
-    /// # Panics
-    /// If the edge has a target and the visitor treats the value as a tree, which is the default.
+    /// A visitor that treats the value as a tree, which is the default, [refuses](Self::refuse) an edge with a target.
     fn weak(&mut self, target: Option<NodeIdentity>) {
-        assert!(
-            target.is_none(),
-            "{}",
-            crate::base::error::weak_in_a_tree(&KeyPath::root())
-        );
+        if target.is_some() {
+            let path = KeyPath::root();
+            return self.refuse(TreeError::WeakEdge { path });
+        }
         self.enter(&crate::node::shape::WEAK, 1);
         self.enter(&crate::node::shape::ALIAS, 0);
         self.exit();

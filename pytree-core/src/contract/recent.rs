@@ -7,6 +7,7 @@
 use std::any::TypeId;
 use std::cell::RefCell;
 
+use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::matching::Match;
@@ -50,26 +51,30 @@ impl Recent {
 
 /// Returns the structure of a value without shared nodes and references.
 #[inline]
-pub(crate) fn structure<T: Pytree>(value: &T) -> TreeDef {
+pub(crate) fn structure<T: Pytree>(value: &T) -> Result<TreeDef, TreeError> {
     structure_of(value, TypeId::of::<T>(), T::__is_uniform())
 }
 
 /// Returns the structure of a value of the type `type_`. If `is_uniform` is true, all values of the type have the same
 /// structure.
-fn structure_of(value: &dyn Pytree, type_: TypeId, is_uniform: bool) -> TreeDef {
+fn structure_of(
+    value: &dyn Pytree,
+    type_: TypeId,
+    is_uniform: bool,
+) -> Result<TreeDef, TreeError> {
     let recent = RECENT.try_with(|recent| recent.borrow().find(type_));
     if let Ok(Some(treedef)) = recent
         && (is_uniform || Match::again(&treedef).run(value))
     {
-        return treedef;
+        return Ok(treedef);
     }
     let arena = Arena::default();
     let treedef = Flatten::structure(Sharing::Preserve)
         .with_arena(&arena)
-        .run(value);
+        .run(value)?;
     // While the thread ends, its values may be flattened without this memory.
     let _ = RECENT.try_with(|recent| {
         recent.borrow_mut().insert(type_, treedef.downgrade());
     });
-    treedef
+    Ok(treedef)
 }

@@ -20,7 +20,7 @@ use crate::contract::commit::Staged;
 use crate::contract::depth;
 use crate::contract::handles::References;
 use crate::node::leaf::{AnyLeaf, Conversion, Leaf, Number};
-use crate::node::shape::{self, NodeKind, NodeShape, Shape};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NodeView, TreeDef};
 
@@ -182,6 +182,38 @@ impl<'a> Unflattener<'a> {
     /// [`TreeError::NodeType`] if the next node of the treedef has another shape.
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         self.enter_as(shape, false)
+    }
+
+    /// Begins a node whose shape was created at run time, and returns the number of its children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the next node of the treedef has another shape.
+    pub fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>) -> Result<usize, TreeError> {
+        let is_next = self.peek() == Some(Shape::Dynamic(shape));
+        if !is_next && let Some(found) = self.peek() {
+            let (expected, found) = Shape::Dynamic(shape).contrast(found);
+            return Err(self.wrong_type(expected, found));
+        }
+        let node = self.enter_any(&[shape.kind()], shape.name())?;
+        Ok(node.num_children())
+    }
+
+    /// Begins a node whose shape was created at run time. Returns the shape, which a type that stores its own shape
+    /// keeps, and the number of children.
+    ///
+    /// # Errors
+    /// [`TreeError::NodeType`] if the next node of the treedef has the shape of a type.
+    pub fn enter_any_dynamic(&mut self) -> Result<(Arc<DynamicShape>, usize), TreeError> {
+        let Some(Shape::Dynamic(shape)) = self.peek() else {
+            let found = match self.peek() {
+                None => "nothing".to_owned(),
+                Some(shape) => shape.contrast(Shape::Static(&shape::NONE)).0,
+            };
+            return Err(self.wrong_type("a shape made at run time".to_owned(), found));
+        };
+        let shape = Arc::clone(shape);
+        let node = self.enter_any(&[shape.kind()], shape.name())?;
+        Ok((shape, node.num_children()))
     }
 
     fn enter_as(&mut self, shape: &'static NodeShape, is_fixed: bool) -> Result<usize, TreeError> {

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use indexmap::IndexMap;
 
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
 use crate::node::leaf::Leaf;
@@ -238,7 +238,9 @@ static SHAPE: NodeShape = NodeShape {
 
 impl<T: Pytree> Pytree for Annotated<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&SHAPE, 1);
+        if visitor.enter(&SHAPE, 1) == Visit::Skip {
+            return;
+        }
         visitor.aux(StaticRef::new(&self.metadata));
         self.value.visit(visitor);
         visitor.exit();

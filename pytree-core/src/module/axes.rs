@@ -13,7 +13,8 @@ use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing, borrowing};
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
+use crate::contract::obstacle::passed;
+use crate::contract::pytree::{Pytree, ReferenceNode, Single, Visit, Visitor};
 use crate::node::axes::{Capture, Capturing, name_of_function, name_of_type, returned};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape};
@@ -113,7 +114,9 @@ impl<T: Pytree> Arrays for T {
 }
 impl<T: Pytree> Arrays for [T] {
     fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&crate::node::shape::LIST, self.len());
+        if visitor.enter(&crate::node::shape::LIST, self.len()) == Visit::Skip {
+            return;
+        }
         self.iter().for_each(|item| item.visit(visitor));
         visitor.exit();
     }
@@ -185,7 +188,7 @@ impl Scope {
         let mut flatten =
             Flatten::new(Sharing::Preserve, borrowing(&mut leaves)).with_arena(&arena);
         value.visit_arrays(&mut flatten);
-        let treedef = flatten.finish();
+        let treedef = passed(flatten.finish());
         self.compare_with_paths(pattern, &leaves, &treedef);
     }
 
@@ -278,11 +281,13 @@ const SHALLOW: usize = 32;
 
 impl<'a> Visitor<'a> for Compare<'_> {
     #[inline]
-    fn enter(&mut self, _: &'static NodeShape, _: usize) {
+    fn enter(&mut self, _: &'static NodeShape, _: usize) -> Visit {
         self.depth += 1;
+        Visit::Descend
     }
-    fn enter_dynamic(&mut self, _: &std::sync::Arc<DynamicShape>, _: usize) {
+    fn enter_dynamic(&mut self, _: &std::sync::Arc<DynamicShape>, _: usize) -> Visit {
         self.depth += 1;
+        Visit::Descend
     }
     #[inline]
     fn aux(&mut self, _: StaticRef<'a>) {}
@@ -299,16 +304,16 @@ impl<'a> Visitor<'a> for Compare<'_> {
     fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         leaves.for_each(|leaf| self.leaf(leaf));
     }
-    fn shared(&mut self, _: NodeIdentity) -> SharedVisit {
+    fn shared(&mut self, _: NodeIdentity) -> Visit {
         if self.depth < SHALLOW {
-            return SharedVisit::Descend;
+            return Visit::Descend;
         }
         self.is_incomplete = true;
-        SharedVisit::Skip
+        Visit::Skip
     }
-    fn reference(&mut self, _: &dyn ReferenceNode) -> SharedVisit {
+    fn reference(&mut self, _: &dyn ReferenceNode) -> Visit {
         self.is_incomplete = true;
-        SharedVisit::Skip
+        Visit::Skip
     }
     fn keep(&mut self, _: Content) -> &'a dyn Pytree {
         self.is_incomplete = true;
@@ -418,5 +423,6 @@ fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), 
     let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
         .with_arena(&arena)
         .run(model);
+    let treedef = passed(treedef);
     treedef.check_shapes(&|leaf| leaves[leaf], stacking, &[])
 }

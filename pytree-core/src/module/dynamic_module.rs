@@ -114,7 +114,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
     pub fn from_value<T: Pytree>(value: &T) -> Result<Self, TreeError> {
-        let tree = read_tree(value, &KeyPath::root()).map_err(|problems| {
+        let tree = read_tree(value, &KeyPath::root())?.map_err(|problems| {
             let module = short_name(std::any::type_name::<T>());
             failed("build", &module, problems)
         })?;
@@ -238,7 +238,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         let position = self.tree_place(DOING, name)?;
         let kind = self.layout.fields()[position].1;
         let tree =
-            read_checked(&value, name, kind).map_err(|problems| self.failed(DOING, problems))?;
+            read_checked(&value, name, kind)?.map_err(|problems| self.failed(DOING, problems))?;
         self.values[position] = tree;
         Ok(())
     }

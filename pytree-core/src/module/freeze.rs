@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, Frozen};
-use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
 use crate::module::registry::{Module, Registry};
@@ -117,9 +117,10 @@ impl<M: Pytree> Pytree for Freeze<M> {
         } else {
             Self::THAWED_SHAPE
         };
-        visitor.enter(shape, 1);
-        self.model.visit(visitor);
-        visitor.exit();
+        if visitor.enter(shape, 1) == Visit::Descend {
+            self.model.visit(visitor);
+            visitor.exit();
+        }
     }
 
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {

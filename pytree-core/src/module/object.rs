@@ -14,6 +14,7 @@ use crate::contract::arena::Arena;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
 use crate::treedef::Notation;
+use crate::contract::obstacle::passed;
 use crate::trees::functions::flatten_as_tree;
 
 /// Rebuilds a boxed trait object of one concrete type. A constructor is a static value of the treedef.
@@ -73,7 +74,7 @@ impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
 /// The errors of the formatter.
 pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let arena = Arena::default();
-    let (leaves, treedef) = flatten_as_tree(object, &arena);
+    let (leaves, treedef) = passed(flatten_as_tree(object, &arena));
     let mut leaves = leaves.into_iter();
     treedef.write_with(f, Notation::Value, |f| {
         fmt::Debug::fmt(expect_next(&mut leaves, LEAVES), f)

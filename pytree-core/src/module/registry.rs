@@ -24,6 +24,8 @@ pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 pub trait Module: Pytree + ModuleField {
     /// Returns the registry: the name and the kind of every field, in declaration order. For an enum, returns the
     /// registry of the current variant.
+    ///
+    /// PAX calls it `name_to_kind`.
     #[doc(alias = "name_to_kind")]
     fn registry(&self) -> Registry<'_>;
 
@@ -41,6 +43,8 @@ pub trait Module: Pytree + ModuleField {
 pub trait ModuleType: Module + Sized {
     /// The name and the kind of every field of a struct, in declaration order. The registry is empty for an enum,
     /// because each variant has its own registry; see [`Module::registry`].
+    ///
+    /// PAX calls it `name_to_kind`.
     #[doc(alias = "name_to_kind")]
     const REGISTRY: &'static [(&'static str, FieldKind)];
 }

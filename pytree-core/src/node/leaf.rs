@@ -4,13 +4,14 @@
 //! where a certain type is required. This module contains no arithmetic.
 
 mod array_info;
+mod arrays;
 mod number;
 
 use std::any::Any;
 use std::fmt;
 
 use half::{bf16, f16};
-use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
+use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
@@ -103,60 +104,6 @@ impl dyn Leaf {
     /// Returns the leaf as a mutable `T`, if its type is `T`.
     pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
         self.as_any_mut().downcast_mut()
-    }
-
-    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of this type, or an owned
-    /// `ndarray` array of this element type. The array may have a fixed rank of at most six, or a dynamic rank.
-    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
-        if let Some(inner) = self.inner() {
-            return inner.array_view();
-        }
-        macro_rules! attempt {
-            ($($dimension:ty),*) => {$(
-                if let Some(array) = self.downcast_ref::<Array<T, $dimension>>() {
-                    return Some(array.view().into_dyn());
-                }
-            )*};
-        }
-        attempt!(
-            ndarray::Ix2,
-            ndarray::Ix1,
-            ndarray::IxDyn,
-            ndarray::Ix0,
-            ndarray::Ix3,
-            ndarray::Ix4,
-            ndarray::Ix5,
-            ndarray::Ix6
-        );
-        self.downcast_ref::<T>()
-            .map(|number| ndarray::aview0(number).into_dyn())
-    }
-
-    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
-    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
-        if self.inner().is_some() {
-            return self.inner_mut()?.array_view_mut();
-        }
-        macro_rules! attempt {
-            ($($dimension:ty),*) => {$(
-                if self.as_any().is::<Array<T, $dimension>>() {
-                    let array = self.downcast_mut::<Array<T, $dimension>>()?;
-                    return Some(array.view_mut().into_dyn());
-                }
-            )*};
-        }
-        attempt!(
-            ndarray::Ix2,
-            ndarray::Ix1,
-            ndarray::IxDyn,
-            ndarray::Ix0,
-            ndarray::Ix3,
-            ndarray::Ix4,
-            ndarray::Ix5,
-            ndarray::Ix6
-        );
-        let number = self.downcast_mut::<T>()?;
-        ArrayViewMutD::from_shape(ndarray::IxDyn(&[]), std::slice::from_mut(number)).ok()
     }
 }
 
@@ -429,6 +376,11 @@ impl AnyLeaf {
     /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
     pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         self.0.array_view_mut()
+    }
+
+    /// Replaces the array or number; see [`put_array`](#method.put_array).
+    pub(crate) fn put_array<T: Element>(&mut self, array: ArrayD<T>) -> bool {
+        self.0.put_array(array)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Handles, Sharing, cloning, mapping};
 use crate::contract::handles::References;
 use crate::contract::matching::Match;
-use crate::contract::obstacle::attempt;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt};
 pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside};
@@ -36,7 +36,7 @@ use crate::treedef::TreeDef;
 pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> (Vec<L>, TreeDef, References) {
-    flatten_visited(&value)
+    passed(try_flatten_with_references(value))
 }
 
 /// Returns an error where [`flatten_with_references`] panics.
@@ -48,7 +48,7 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
 pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> Result<(Vec<L>, TreeDef, References), TreeError> {
-    attempt(|| flatten_with_references(value))
+    flatten_collecting(&value, Handles::All)
 }
 
 /// Flattens an argument whose members may be borrowed from different memory locations; see [`flatten_with_references`].
@@ -60,15 +60,14 @@ pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
 pub fn flatten_visited<L: Leaf + Clone>(
     argument: &dyn Visited<L>,
 ) -> (Vec<L>, TreeDef, References) {
-    flatten_collecting(argument, Handles::All)
+    passed(flatten_collecting(argument, Handles::All))
 }
 
 /// Flattens an argument and collects only the given handles; see [`flatten_visited`].
-#[track_caller]
 pub(crate) fn flatten_collecting<L: Leaf + Clone>(
     argument: &dyn Visited<L>,
     handles: Handles,
-) -> (Vec<L>, TreeDef, References) {
+) -> Result<(Vec<L>, TreeDef, References), TreeError> {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
@@ -77,21 +76,21 @@ pub(crate) fn flatten_collecting<L: Leaf + Clone>(
             .collecting(handles);
         argument.visit(&mut flatten);
         let references = flatten.take_references();
-        let treedef = flatten.finish();
+        let treedef = flatten.finish()?;
         let references = references.with_read(arena, &treedef);
-        (leaves, treedef, references)
+        Ok((leaves, treedef, references))
     })
 }
 
 /// Repeats the call of `read` until no other thread writes one of the references during the call.
 fn at_one_instant<L>(
-    read: impl Fn() -> (Vec<L>, TreeDef, References),
-) -> (Vec<L>, TreeDef, References) {
+    read: impl Fn() -> Result<(Vec<L>, TreeDef, References), TreeError>,
+) -> Result<(Vec<L>, TreeDef, References), TreeError> {
     let mut attempts = Attempts::default();
     loop {
-        let whole = read();
+        let whole = read()?;
         if whole.2.outdated().is_none() {
-            return whole;
+            return Ok(whole);
         }
         attempts.conflicted();
     }
@@ -105,15 +104,14 @@ fn at_one_instant<L>(
 pub fn flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
 ) -> (Vec<AnyLeaf>, TreeDef, References) {
-    flatten_any_collecting(value, Handles::All)
+    passed(try_flatten_any_with_references(value))
 }
 
 /// Flattens a value and collects only the given handles; see [`flatten_any_with_references`].
-#[track_caller]
 pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
     value: &T,
     handles: Handles,
-) -> (Vec<AnyLeaf>, TreeDef, References) {
+) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
@@ -122,9 +120,9 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
             .collecting(handles);
         value.visit(&mut flatten);
         let references = flatten.take_references();
-        let treedef = flatten.finish();
+        let treedef = flatten.finish()?;
         let references = references.with_read(arena, &treedef);
-        (leaves, treedef, references)
+        Ok((leaves, treedef, references))
     })
 }
 
@@ -136,7 +134,7 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
 pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
 ) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {
-    attempt(|| flatten_any_with_references(value))
+    flatten_any_collecting(value, Handles::All)
 }
 
 /// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and

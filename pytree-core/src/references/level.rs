@@ -9,7 +9,7 @@
 //! read a reference of an enclosing transformation. In this case, the compiled program is used only once.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -68,8 +68,8 @@ impl fmt::Debug for Level {
     }
 }
 
-thread_local! {
-    static LEVELS: RefCell<Vec<Level>> = const { RefCell::new(Vec::new()) };
+crate::per_thread! {
+    static LEVELS: Vec<Level> = Vec::new();
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);

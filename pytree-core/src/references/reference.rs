@@ -8,7 +8,6 @@
 mod access;
 mod cell;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::{self, Arc};
 
@@ -19,8 +18,8 @@ use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::NodeIdentity;
 use crate::base::kind::{Collection, FieldKind, LeafKind};
 use crate::contract::arena::Content;
-use crate::contract::handles::{AnyCell, AnyReference, allowed};
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
+use crate::contract::handles::{AnyCell, AnyReference};
+use crate::contract::pytree::{Pytree, ReferenceNode, Visit, Visitor};
 use crate::contract::turn;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
@@ -258,9 +257,9 @@ impl<T> Clone for Ref<T> {
     }
 }
 
-thread_local! {
+crate::per_thread! {
     /// The references that are being formatted. A reference that occurs inside its own value is written as `Ref(...)`.
-    static SHOWN: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
+    static SHOWN: Vec<NodeIdentity> = Vec::new();
 }
 
 /// A guard that marks a reference as being formatted.
@@ -307,10 +306,13 @@ impl<T: Pytree + Send + Sync> ReferenceNode for Ref<T> {
 
 impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        if visitor.reference(self) == SharedVisit::Descend {
-            visitor.enter_shape(self.0.shape.get(), 1);
-            let content = allowed(self.0.snapshot()) as Content;
-            visitor.keep(content).visit(visitor);
+        if visitor.reference(self) == Visit::Descend
+            && visitor.enter_shape(self.0.shape.get(), 1) == Visit::Descend
+        {
+            match self.0.snapshot() {
+                Ok(content) => visitor.keep(content as Content).visit(visitor),
+                Err(error) => visitor.refuse(error.into()),
+            }
             visitor.exit();
         }
     }

@@ -14,7 +14,7 @@ use std::sync::{self, Arc, OnceLock};
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
-use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
+use crate::contract::pytree::{Pytree, SharedNode, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape;
 
@@ -138,8 +138,9 @@ impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
 
 impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        if visitor.shared_node(self) == SharedVisit::Descend {
-            visitor.enter(&shape::SHARED, 1);
+        if visitor.shared_node(self) == Visit::Descend
+            && visitor.enter(&shape::SHARED, 1) == Visit::Descend
+        {
             (**self).visit(visitor);
             visitor.exit();
         }

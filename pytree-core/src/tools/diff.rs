@@ -9,6 +9,7 @@ use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
+use crate::contract::obstacle::passed;
 use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.
@@ -51,14 +52,15 @@ pub struct ModelDiff {
 ///   [0]   f32[2]  f32[2]  1 of 2     5.000e-1  2.000e-1  [1]: 2 against 2.5",
 /// );
 /// ```
+#[track_caller]
 pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
     let arena = Arena::default();
-    let (mut left_leaves, mut left_treedef) = flatten_as_tree(left, &arena);
-    let (mut right_leaves, mut right_treedef) = flatten_as_tree(right, &arena);
+    let (mut left_leaves, mut left_treedef) = passed(flatten_as_tree(left, &arena));
+    let (mut right_leaves, mut right_treedef) = passed(flatten_as_tree(right, &arena));
     if left_treedef.has_aliases() {
-        (right_leaves, right_treedef) = flatten_borrowed(Sharing::Preserve, right, &arena);
+        (right_leaves, right_treedef) = passed(flatten_borrowed(Sharing::Preserve, right, &arena));
     } else if right_treedef.has_aliases() {
-        (left_leaves, left_treedef) = flatten_borrowed(Sharing::Preserve, left, &arena);
+        (left_leaves, left_treedef) = passed(flatten_borrowed(Sharing::Preserve, left, &arena));
     }
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();

@@ -15,7 +15,7 @@ use pytree_derive::panicking_twin;
 use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
-use crate::contract::obstacle::or_refuse;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::unflatten_with;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -213,7 +213,7 @@ fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
 /// See [`try_paths_of`] for a fallible version.
 #[track_caller]
 pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
-    or_refuse(paths_in::<N, _>(model))
+    passed(paths_in::<N, _>(model))
 }
 
 /// Returns an error where [`paths_of`] panics.
@@ -412,7 +412,7 @@ fn rebuild<M: Pytree>(
     mut change: impl FnMut(usize, &mut dyn Any),
 ) -> Result<M, TreeError> {
     let change = Box::new(|node, value: &mut dyn Any| change(node, value));
-    unflatten_with(treedef, leaves, Some(change)).map_err(not_rebuilt)
+    unflatten_with(treedef, leaves, Some(change)).map_err(not_rebuilt::<M>)
 }
 
 /// Returns `value` as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.

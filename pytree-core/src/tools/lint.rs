@@ -14,6 +14,7 @@ use crate::contract::pytree::Pytree;
 use crate::module::dynamic_module::not_trainable;
 use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
+use crate::contract::obstacle::passed;
 use crate::trees::functions::flatten_borrowed;
 
 /// A fact about a model that [`lint`] reports. If the fact is a mistake, the displayed text says how to fix the model.
@@ -173,9 +174,10 @@ impl fmt::Display for Finding {
 /// let findings = lint(&Line { slope: f32::NAN });
 /// assert!(findings[0].to_string().starts_with("the leaf at slope is not finite"));
 /// ```
+#[track_caller]
 pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let arena = Arena::default();
-    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
+    let (leaves, treedef) = passed(flatten_borrowed(Sharing::Preserve, model, &arena));
     let kinds = treedef.leaf_kinds();
     let is_module = kinds.iter().any(Option::is_some);
     let duplicates = duplicates_of(&treedef);

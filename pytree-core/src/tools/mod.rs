@@ -1,5 +1,6 @@
 //! Operations on whole models: differences, edits, selections, walks over nodes.
 
+pub mod arrays;
 pub(crate) mod diff;
 pub mod edit;
 pub mod lint;

@@ -15,13 +15,15 @@ use pytree_derive::panicking_twin;
 use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
-use crate::contract::obstacle::or_refuse;
+use crate::base::text::short_name;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 use crate::tools::edit::place::Parents;
+use crate::tools::diff::diff;
 use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::graph;
 
@@ -216,7 +218,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
 /// See [`try_of_type`] for a fallible version.
 #[track_caller]
 pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
-    or_refuse(nodes_of(model))
+    passed(nodes_of(model))
 }
 
 /// Returns an error where [`of_type`] panics.
@@ -242,7 +244,7 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
             nodes.extend(found.map(|found: &N| (node, found.clone())));
         })),
     )
-    .map_err(not_rebuilt)?;
+    .map_err(not_rebuilt::<M>)?;
     nodes.sort_by_key(|(node, _)| *node);
     let parents = Parents::of(&treedef);
     let nodes = nodes.into_iter();
@@ -276,7 +278,55 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
 #[must_use]
 pub fn try_copy<T: Pytree>(model: &T) -> Result<T, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(model)?;
-    unflatten_unchecked(&treedef, leaves).map_err(not_rebuilt)
+    unflatten_unchecked(&treedef, leaves).map_err(not_rebuilt::<T>)
+}
+
+/// Checks that the `visit` and the `unflatten` of an impl of `Pytree` agree. Call it in a test of each impl that you
+/// write by hand, with a value whose leaves and static values all differ.
+///
+/// The value is flattened and built again. An impl that reads two fields of the same type in another order than it
+/// visits them builds a value without an error, but another value.
+///
+/// # Errors
+/// - [`TreeError::ChangedByRebuilding`] if the two values differ.
+/// - The errors of [`try_copy`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::shape::{Field, NodeShape};
+/// use pytree_core::{Pytree, TreeError, Unflattener, Visitor, nodes};
+///
+/// struct Pair(f32, f32);
+///
+/// const SHAPE: &NodeShape = &NodeShape::of_struct::<Pair>("Pair", &[Field::plain("0"), Field::plain("1")], &[]);
+///
+/// impl Pytree for Pair {
+///     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+///         visitor.enter(SHAPE, 2);
+///         self.0.visit(visitor);
+///         self.1.visit(visitor);
+///         visitor.exit();
+///     }
+///     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+///         source.enter_fixed(SHAPE, 2)?;
+///         // The wrong order.
+///         let (right, left) = (f32::unflatten(source)?, f32::unflatten(source)?);
+///         Ok(source.exit(Self(left, right)))
+///     }
+/// }
+///
+/// let error = nodes::check_impl(&Pair(1.0, 2.0)).unwrap_err();
+/// assert!(error.to_string().starts_with("a `Pair` changes when it is built again"));
+/// ```
+pub fn check_impl<T: Pytree>(value: &T) -> Result<(), TreeError> {
+    let difference = diff(value, &try_copy(value)?);
+    if difference.is_empty() {
+        return Ok(());
+    }
+    Err(TreeError::ChangedByRebuilding {
+        value: short_name(std::any::type_name::<T>()),
+        difference: difference.to_string(),
+    })
 }
 
 /// The paths of each shared node or reference that is at several paths, in order. The display has the layout of Flax

@@ -149,7 +149,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
         let selected = Selected::of(self.get(model))?;
-        Graph::of(model, &places.treedef).position_of::<T>(&selected)
+        Graph::of(model, &places.treedef)?.position_of::<T>(&selected)
     }
 }
 
@@ -167,15 +167,17 @@ fn filter_of<M: Pytree, T: Pytree>(
     mut places: Vec<KeyPath>,
     selected: &[&T],
 ) -> Result<Filter, TreeError> {
-    let selected = selected.iter().flat_map(|value| leaf_addresses(*value).0);
-    let selected: HashSet<Address> = selected.collect();
+    let mut selected_leaves = HashSet::new();
+    for value in selected {
+        selected_leaves.extend(leaf_addresses(*value)?.0);
+    }
     let arena = Arena::default();
-    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena)?;
     let mut chosen: Vec<KeyPath> = treedef
         .leaf_paths()
         .into_iter()
         .zip(leaves)
-        .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
+        .filter(|(_, leaf)| selected_leaves.contains(&Address::of(*leaf)))
         .map(|(path, _)| path)
         .collect();
     // `chosen` contains the first path of each leaf. For a leaf in a shared node, this path may be outside of the
@@ -216,10 +218,10 @@ impl Address {
     }
 }
 
-fn leaf_addresses<T: Pytree>(value: &T) -> (Vec<Address>, TreeDef) {
+fn leaf_addresses<T: Pytree>(value: &T) -> Result<(Vec<Address>, TreeDef), TreeError> {
     let arena = Arena::default();
-    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, value, &arena);
-    (leaves.into_iter().map(Address::of).collect(), treedef)
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, value, &arena)?;
+    Ok((leaves.into_iter().map(Address::of).collect(), treedef))
 }
 
 /// A model in the graph form, in which a shared node is stored once, at its first path.
@@ -231,12 +233,12 @@ struct Graph<'t> {
 }
 
 impl<'t> Graph<'t> {
-    fn of<M: Pytree>(model: &M, treedef: &'t TreeDef) -> Self {
-        Self {
+    fn of<M: Pytree>(model: &M, treedef: &'t TreeDef) -> Result<Self, TreeError> {
+        Ok(Self {
             treedef,
-            leaves: leaf_addresses(model).0,
+            leaves: leaf_addresses(model)?.0,
             before: treedef.leaves_before(),
-        }
+        })
     }
 
     fn leaf(&self, node: usize) -> Option<&Address> {
@@ -283,7 +285,7 @@ impl Selected {
     /// # Errors
     /// [`TreeError::Selection`] if the value cannot be found by the addresses of its leaves.
     fn of<T: Pytree>(value: &T) -> Result<Self, TreeError> {
-        let (leaves, treedef) = leaf_addresses(value);
+        let (leaves, treedef) = leaf_addresses(value)?;
         if leaves.is_empty() {
             return Err(mistaken::<T>(SelectionMistake::NoLeaves));
         }

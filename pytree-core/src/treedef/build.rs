@@ -6,7 +6,9 @@ use super::{Counts, NOTHING, Node, NodeView, TreeDef, shared};
 use std::sync::Arc;
 
 use crate::base::bug::bug;
+use crate::base::error::{TreeError, VisitProblem};
 use crate::base::path::{KeyPath, PathKey};
+use crate::base::text::short_name;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
@@ -22,17 +24,19 @@ pub(crate) struct Builder {
     depth: usize,
     /// The number of shared nodes and references that were added.
     numbered: usize,
+    /// The number of calls of [`exit`](Self::exit) while no node was open.
+    ended_twice: usize,
 }
 
 impl Builder {
     pub(crate) fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.enter_with_target(shape, count(arity), 0);
+        self.enter_with_target(shape, saturated(arity), 0);
     }
 
     /// Begins a node whose shape was created at run time. The caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
         let target = self.dynamic.position(shape);
-        self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
+        self.enter_with_target(StandIn::of(shape.kind()), saturated(arity), target);
     }
 
     /// Begins a node of any shape. The caller adds the children and calls [`exit`](Self::exit).
@@ -103,7 +107,96 @@ impl Builder {
         if let Some(start) = self.open.pop() {
             let size = count(self.nodes.len()) - start;
             self.nodes[start as usize].size = size;
+        } else {
+            self.ended_twice += 1;
         }
+    }
+
+    /// Checks that each node has as many children as it announced, and has ended. A handwritten impl of `Pytree` may be
+    /// wrong.
+    ///
+    /// # Errors
+    /// [`TreeError::WrongVisit`] with the last node that is wrong: the visits of the nodes in it are right, except for
+    /// a wrong number of calls of `exit`.
+    pub(crate) fn check(&self) -> Result<(), TreeError> {
+        let is_wrong = |&node: &usize| {
+            let Node { arity, size, .. } = self.nodes[node];
+            match size {
+                1 => arity > 0,
+                _ => self.children(node).count() != arity as usize,
+            }
+        };
+        let wrong = (0..self.nodes.len()).rev().find(is_wrong);
+        if wrong.is_none() && self.open.is_empty() && self.ended_twice == 0 {
+            return Ok(());
+        }
+        Err(self.wrong_visit(wrong))
+    }
+
+    /// Returns the positions of the children of a node, as the calls of [`exit`](Self::exit) determine them.
+    fn children(&self, node: usize) -> impl Iterator<Item = usize> {
+        let end = node + self.nodes[node].size as usize;
+        let next = move |&child: &usize| {
+            let next = child + self.nodes[child].size as usize;
+            (next < end).then_some(next)
+        };
+        std::iter::successors((node + 1 < end).then_some(node + 1), next)
+    }
+
+    #[cold]
+    fn wrong_visit(&self, wrong: Option<usize>) -> TreeError {
+        let mut node = wrong.unwrap_or(0);
+        let announced = self.nodes.get(node).map_or(0, |node| node.arity as usize);
+        let problem = if self.ended_twice > 0 {
+            VisitProblem::EndedTwice(self.ended_twice)
+        } else if !self.open.is_empty() {
+            VisitProblem::NotEnded(self.open.len())
+        } else {
+            let visited = self.children(node).count();
+            VisitProblem::Children { announced, visited }
+        };
+        let path = self.path_of(node);
+        // The last announced child, the last announced child in it, and so on: where a call of `exit` may be missing
+        // or extra.
+        let mut types = Vec::new();
+        while let Some(&Node { shape, arity, size, .. }) = self.nodes.get(node) {
+            if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) && !StandIn::is(shape) {
+                types.push(short_name((shape.type_name)()));
+            }
+            // A node that has not ended has the size 1; its first child comes next.
+            let first = (size == 1 && arity > 0).then_some(node + 1);
+            let last = self.children(node).take(arity.max(1) as usize).last();
+            match last.or(first) {
+                Some(child) if child < self.nodes.len() => node = child,
+                _ => break,
+            }
+        }
+        if types.is_empty() {
+            let shown = self.nodes.get(wrong.unwrap_or(0));
+            types.extend(shown.map(|node| node.shape.name.to_owned()));
+        }
+        TreeError::WrongVisit {
+            path,
+            types,
+            problem,
+        }
+    }
+
+    /// Returns the path of a node that was added.
+    fn path_of(&self, node: usize) -> KeyPath {
+        let mut path = KeyPath::root();
+        let mut above = 0;
+        while above < node {
+            let inside = |&(_, child): &(usize, usize)| {
+                child <= node && node < child + self.nodes[child].size as usize
+            };
+            let Some((position, child)) = self.children(above).enumerate().find(inside) else {
+                break;
+            };
+            path.extend_by(self.key(above, position));
+            above = child;
+        }
+        path
     }
 
     /// Begins a copy of a node of another treedef. The caller adds the children and calls [`exit`](Self::exit).
@@ -284,6 +377,13 @@ pub(crate) fn count(value: usize) -> u32 {
         Ok(count) => count,
         Err(_) => bug("fewer than 2^32 nodes, children and static values in a tree"),
     }
+}
+
+/// Converts a number of children to 32 bits. A visit that announces more children is wrong in any case, because a tree
+/// has fewer nodes; [`Builder::check`] reports it.
+#[inline]
+fn saturated(arity: usize) -> u32 {
+    u32::try_from(arity).unwrap_or(u32::MAX)
 }
 
 /// Converts the number of an alias's target to the value of [`Node::target`].

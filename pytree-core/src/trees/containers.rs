@@ -8,7 +8,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, Single, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Single, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::insertion::InsertionOrder;
 use crate::node::leaf::Leaf;
@@ -188,7 +188,9 @@ fn visit_items<'a, T: Pytree>(
     mut items: impl ExactSizeIterator<Item = &'a T>,
     visitor: &mut dyn Visitor<'a>,
 ) {
-    visitor.enter(&shape::LIST, items.len());
+    if visitor.enter(&shape::LIST, items.len()) == Visit::Skip {
+        return;
+    }
     if T::__is_uniform()
         && let Some(first) = items.next()
     {
@@ -252,10 +254,14 @@ impl<T: Pytree> Pytree for Option<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         match self {
             Some(value) => {
-                visitor.enter(&shape::SOME, 1);
+                if visitor.enter(&shape::SOME, 1) == Visit::Skip {
+                    return;
+                }
                 value.visit(visitor);
             }
-            None => visitor.enter(&shape::NONE, 0),
+            None => {
+                visitor.enter(&shape::NONE, 0);
+            }
         }
         visitor.exit();
     }
@@ -346,7 +352,9 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     entries: impl ExactSizeIterator<Item = (&'a K, &'a T)> + Clone,
     visitor: &mut dyn Visitor<'a>,
 ) {
-    visitor.enter(shape, entries.len());
+    if visitor.enter(shape, entries.len()) == Visit::Skip {
+        return;
+    }
     entries
         .clone()
         .for_each(|(key, _)| visitor.aux(StaticRef::new(key)));
@@ -424,9 +432,10 @@ macro_rules! tuples {
     ($($arity:literal ($($name:ident $index:tt),*))*) => {$(
         impl<$($name: Pytree),*> Pytree for ($($name,)*) {
             fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-                visitor.enter(&shape::TUPLE, $arity);
-                $(self.$index.visit(visitor);)*
-                visitor.exit();
+                if visitor.enter(&shape::TUPLE, $arity) == Visit::Descend {
+                    $(self.$index.visit(visitor);)*
+                    visitor.exit();
+                }
             }
             fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
                 source.enter_fixed(&shape::TUPLE, $arity)?;

@@ -1,20 +1,22 @@
 //! Implements the functions of [`tree`](mod@crate::tree) and [`graph`](crate::graph).
 //!
 //! The first argument of each function determines how shared nodes are visited. Each of the two modules passes a
-//! constant.
+//! constant. The functions that walk over a value return the obstacle that ends the walk as an error. The public
+//! functions that return no error panic with [`passed`].
 
 use std::any::Any;
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
+use crate::base::text::short_name;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{
     Flatten, Handles, Sharing, borrowing, borrowing_typed, cloning, mapping,
 };
 use crate::contract::matching::Match;
-use crate::contract::obstacle::attempt;
-use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
+use crate::contract::obstacle::passed;
+use crate::contract::pytree::{Pytree, PytreeOf, each_leaf, rebuilt, typed};
 use crate::contract::recent;
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -24,28 +26,39 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, same_but_for_some};
 
 #[inline]
-#[track_caller]
-pub(crate) fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &T) -> Vec<&L> {
+pub(crate) fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(
+    sharing: Sharing,
+    tree: &T,
+) -> Result<Vec<&L>, TreeError> {
     let mut leaves = Vec::new();
+    if T::__is_plain() {
+        tree.each_leaf(&mut |leaf| leaves.push(leaf));
+        return Ok(leaves);
+    }
     match sharing {
-        Sharing::Duplicate => tree.each_leaf(&mut |leaf| leaves.push(leaf)),
+        Sharing::Duplicate => each_leaf(tree, borrowing_typed(&mut leaves))?,
         Sharing::Preserve => {
-            Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree);
+            Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree)?;
         }
     }
-    leaves
+    Ok(leaves)
 }
 
 #[inline]
-#[track_caller]
-pub(crate) fn any_leaves<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> Vec<&dyn Leaf> {
+pub(crate) fn any_leaves<T: Pytree + ?Sized>(
+    sharing: Sharing,
+    tree: &T,
+) -> Result<Vec<&dyn Leaf>, TreeError> {
     let mut leaves = Vec::new();
-    Flatten::new(sharing, borrowing(&mut leaves)).run(tree);
-    leaves
+    Flatten::new(sharing, borrowing(&mut leaves)).run(tree)?;
+    Ok(leaves)
 }
 
 #[inline]
-pub(crate) fn structure<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> TreeDef {
+pub(crate) fn structure<T: Pytree + ?Sized>(
+    sharing: Sharing,
+    tree: &T,
+) -> Result<TreeDef, TreeError> {
     let arena = Arena::default();
     Flatten::structure(sharing).with_arena(&arena).run(tree)
 }
@@ -55,12 +68,12 @@ pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &'a T,
     arena: &'a Arena,
-) -> (Vec<&'a dyn Leaf>, TreeDef) {
+) -> Result<(Vec<&'a dyn Leaf>, TreeDef), TreeError> {
     let mut leaves = Vec::new();
     let treedef = Flatten::new(sharing, borrowing(&mut leaves))
         .with_arena(arena)
-        .run(tree);
-    (leaves, treedef)
+        .run(tree)?;
+    Ok((leaves, treedef))
 }
 
 /// Flattens a value as a tree without cloning its leaves. If the value has a cycle or a weak edge with a target, it is
@@ -68,65 +81,63 @@ pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
 pub(crate) fn flatten_as_tree<'a, T: Pytree + ?Sized>(
     tree: &'a T,
     arena: &'a Arena,
-) -> (Vec<&'a dyn Leaf>, TreeDef) {
-    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, tree, arena);
+) -> Result<(Vec<&'a dyn Leaf>, TreeDef), TreeError> {
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, tree, arena)?;
     if treedef.has_aliases() && treedef.has_tree_form() {
         return flatten_borrowed(Sharing::Duplicate, tree, arena);
     }
-    (leaves, treedef)
+    Ok((leaves, treedef))
 }
 
 /// Flattens a value, and replaces each leaf by the result of `function`.
 #[inline]
-#[track_caller]
 fn flatten_mapped<L: Leaf + Clone, T: PytreeOf<L>, U>(
     sharing: Sharing,
     tree: &T,
     mut function: impl FnMut(&L) -> U,
-) -> (Vec<U>, TreeDef) {
+) -> Result<(Vec<U>, TreeDef), TreeError> {
     if T::__is_plain() {
-        let treedef = recent::structure(tree);
+        let treedef = recent::structure(tree)?;
         let mut leaves = Vec::with_capacity(treedef.num_leaves());
         tree.each_leaf(&mut |leaf| leaves.push(function(leaf)));
-        return (leaves, treedef);
+        return Ok((leaves, treedef));
     }
     let mut leaves = Vec::new();
     let arena = Arena::default();
     let treedef = Flatten::new(sharing, mapping(&mut leaves, function))
         .with_arena(&arena)
-        .run(tree);
-    (leaves, treedef)
+        .run(tree)?;
+    Ok((leaves, treedef))
 }
 
 #[inline]
-#[track_caller]
 pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     sharing: Sharing,
     tree: &T,
-) -> (Vec<L>, TreeDef) {
+) -> Result<(Vec<L>, TreeDef), TreeError> {
     if sharing == Sharing::Duplicate || T::__is_plain() {
         return flatten_mapped(sharing, tree, L::clone);
     }
     // All references are read at one instant.
-    let (leaves, treedef, _) = flatten_collecting(&tree, Handles::References);
-    (leaves, treedef)
+    let (leaves, treedef, _) = flatten_collecting(&tree, Handles::References)?;
+    Ok((leaves, treedef))
 }
 
 #[inline]
 pub(crate) fn flatten_any<T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &T,
-) -> (Vec<AnyLeaf>, TreeDef) {
+) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
     if sharing == Sharing::Preserve {
-        let (leaves, treedef, _) = flatten_any_collecting(tree, Handles::References);
-        return (leaves, treedef);
+        let (leaves, treedef, _) = flatten_any_collecting(tree, Handles::References)?;
+        return Ok((leaves, treedef));
     }
     let mut leaves = Vec::new();
     let arena = Arena::default();
     let treedef = Flatten::new(sharing, cloning(&mut leaves))
         .with_arena(&arena)
-        .run(tree);
-    (leaves, treedef)
+        .run(tree)?;
+    Ok((leaves, treedef))
 }
 
 #[inline]
@@ -136,7 +147,7 @@ pub(crate) fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Vec<(KeyPath, &L)> {
     let mut leaves = Vec::new();
-    let treedef = Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree);
+    let treedef = passed(Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree));
     treedef.leaf_paths().into_iter().zip(leaves).collect()
 }
 
@@ -150,7 +161,7 @@ pub(crate) fn map<L: Leaf + Clone, T: PytreeOf<L>>(
     match sharing {
         Sharing::Duplicate => tree.map_leaves(&mut function),
         Sharing::Preserve => {
-            let (leaves, treedef) = flatten_mapped(sharing, tree, function);
+            let (leaves, treedef) = passed(flatten_mapped(sharing, tree, function));
             rebuilt(unflatten_unchecked(&treedef, leaves))
         }
     }
@@ -163,7 +174,7 @@ pub(crate) fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
     tree: &T,
     function: impl FnMut(&L) -> U,
 ) -> Tree<U> {
-    let (leaves, treedef) = flatten_mapped(sharing, tree, function);
+    let (leaves, treedef) = passed(flatten_mapped(sharing, tree, function));
     Tree::from_parts(treedef, leaves)
 }
 
@@ -174,7 +185,7 @@ pub(crate) fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
     mut function: impl FnMut(&KeyPath, &L) -> L,
 ) -> T {
-    let (leaves, treedef) = flatten::<L, T>(sharing, tree);
+    let (leaves, treedef) = passed(flatten::<L, T>(sharing, tree));
     let paths = treedef.leaf_paths();
     let leaves = paths.iter().zip(&leaves);
     let mapped: Vec<L> = leaves.map(|(path, leaf)| function(path, leaf)).collect();
@@ -191,38 +202,48 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
 ) -> Result<T, TreeError> {
     let same_type: Option<&T> = (other as &dyn Any).downcast_ref();
     if sharing == Sharing::Duplicate
-        && let Some(right) = match same_type {
-            Some(other) => attempt(|| paired_leaves::<L, T>(tree, other))?,
-            None => None,
-        }
+        && let Some(other) = same_type
+        && let Some(right) = paired_leaves::<L, T>(tree, other)
     {
-        let (count, mut right) = (right.len(), right.into_iter().map(|leaf| typed::<M>(leaf)));
-        let mapped = tree.map_leaves(&mut |left| match right.next() {
-            Some(right) => function(left, right),
-            None => other_walk(count, "more"),
+        let right = all_typed::<M>(right.into_iter().map(|leaf| leaf as &dyn Leaf))?;
+        let (count, mut right) = (right.len(), right.into_iter());
+        let mut visited = 0;
+        let mapped = tree.map_leaves(&mut |left| {
+            visited += 1;
+            match right.next() {
+                Some(right) => function(left, right),
+                None => left.clone(),
+            }
         });
-        if right.next().is_some() {
-            other_walk(count, "fewer");
+        if visited != count {
+            return Err(TreeError::OtherWalk {
+                value: short_name(std::any::type_name::<T>()),
+                paired: count,
+                mapped: visited,
+            });
         }
         return Ok(mapped);
     }
     let mut left = Vec::new();
     let arena = Arena::default();
-    let treedef = attempt(|| {
-        Flatten::new(sharing, borrowing_typed(&mut left))
-            .with_arena(&arena)
-            .run(tree)
-    })?;
-    let right = attempt(|| matching_leaves(sharing, &treedef, left.len(), other, &arena))??;
-    // Checks the types before the first call of `function`, because `function` must not run inside of `attempt`.
-    attempt(|| {
-        for leaf in &right {
-            let _: &M = typed(*leaf);
-        }
-    })?;
-    let pairs = left.into_iter().zip(right.into_iter().map(typed::<M>));
+    let treedef = Flatten::new(sharing, borrowing_typed(&mut left))
+        .with_arena(&arena)
+        .run(tree)?;
+    let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
+    // Checks the types of all leaves before the first call of `function`.
+    let pairs = left.into_iter().zip(all_typed::<M>(right)?);
     let leaves = pairs.map(|(left, right)| function(left, right)).collect();
     unflatten_unchecked(&treedef, leaves)
+}
+
+/// Returns leaves as `M`s.
+///
+/// # Errors
+/// If a leaf has another type.
+fn all_typed<'a, M: Leaf>(
+    leaves: impl IntoIterator<Item = &'a dyn Leaf>,
+) -> Result<Vec<&'a M>, TreeError> {
+    leaves.into_iter().map(typed).collect()
 }
 
 /// Returns the leaves of `right` if both values have the same structure. Returns `None` if the structures differ or
@@ -236,16 +257,6 @@ fn paired_leaves<'a, L: Leaf + Clone, T: PytreeOf<L>>(
         .then_some(leaves)
 }
 
-/// Panics because two walks over a value visited different numbers of leaves.
-#[cold]
-#[track_caller]
-fn other_walk(count: usize, found: &str) -> ! {
-    bug(format_args!(
-        "`PytreeOf::map_leaves` to visit the {count} leaves that `PytreeOf::each_pair` visits, found {found} (if you wrote an \
-         impl of these methods yourself, the bug is there)",
-    ))
-}
-
 #[inline]
 #[track_caller]
 pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
@@ -254,7 +265,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     other: &U,
     mut function: impl FnMut(AnyLeaf, &dyn Leaf) -> AnyLeaf,
 ) -> Result<T, TreeError> {
-    let (left, treedef) = flatten_any(sharing, &tree);
+    let (left, treedef) = flatten_any(sharing, &tree)?;
     // Drops the old value, so that `function` can change a leaf without another owner in place.
     drop(tree);
     let arena = Arena::default();
@@ -266,7 +277,6 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
 }
 
 /// Returns the leaves of a value, which must have the structure `treedef` with `count` leaves.
-#[track_caller]
 fn matching_leaves<'a, T: Pytree + ?Sized>(
     sharing: Sharing,
     treedef: &TreeDef,
@@ -283,7 +293,7 @@ fn matching_leaves<'a, T: Pytree + ?Sized>(
         // references since the match, the structures may now be equal. In this case, the leaves of this second walk are
         // used.
         let found;
-        (leaves, found) = flatten_borrowed(sharing, tree, arena);
+        (leaves, found) = flatten_borrowed(sharing, tree, arena)?;
         same_but_for_some("cannot map two trees together", treedef, &found)?;
     }
     if leaves.len() != count {
@@ -301,26 +311,27 @@ pub(crate) fn all_leaves<'a, T: Pytree>(
     sharing: Sharing,
     values: impl IntoIterator<Item = &'a T>,
 ) -> bool {
-    let is_leaf = |value| structure(sharing, value).kind() == NodeKind::Leaf;
+    let is_leaf = |value| passed(structure(sharing, value)).kind() == NodeKind::Leaf;
     values.into_iter().all(is_leaf)
 }
 
+#[track_caller]
 pub(crate) fn flatten_one_level<T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &T,
 ) -> Option<Vec<(Option<PathKey>, Tree)>> {
-    let (leaves, treedef) = flatten_any(sharing, tree);
+    let (leaves, treedef) = passed(flatten_any(sharing, tree));
     Tree::from_parts(treedef, leaves).flatten_one_level()
 }
 
-#[track_caller]
 pub(crate) fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(
     sharing: Sharing,
     value: &T,
     outer: &TreeDef,
     inner: Option<&TreeDef>,
 ) -> Result<U, TreeError> {
-    let transposed = dynamic::<L, T>(sharing, value).transpose(outer, inner)?;
+    let (leaves, treedef) = flatten::<L, T>(sharing, value)?;
+    let transposed = Tree::from_parts(treedef, leaves).transpose(outer, inner)?;
     let (leaves, treedef) = transposed.into_parts();
     crate::contract::unflatten::unflatten(&treedef, leaves)
 }
@@ -329,15 +340,12 @@ pub(crate) fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(
 #[inline]
 #[track_caller]
 pub(crate) fn dynamic<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &T) -> Tree<L> {
-    let (leaves, treedef) = flatten::<L, T>(sharing, tree);
+    let (leaves, treedef) = passed(flatten::<L, T>(sharing, tree));
     Tree::from_parts(treedef, leaves)
 }
 
 /// Compares a value with a stored graph treedef without building a treedef, and collects its leaves. Returns whether
-/// the structures are equal.
-///
-/// # Panics
-/// If the value contains a reference, whose leaves cannot be borrowed; see
+/// the structures are equal. Returns false if the value contains a reference, whose leaves cannot be borrowed; see
 /// [`boundary::flatten_as`](crate::references::boundary::flatten_as).
 pub fn match_structure<'a, L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &'a T,

@@ -28,7 +28,7 @@
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
-use crate::contract::obstacle::attempt;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
@@ -56,7 +56,7 @@ const SHARING: Sharing = Sharing::Preserve;
 #[inline]
 #[track_caller]
 pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
-    functions::leaves(SHARING, tree)
+    passed(functions::leaves(SHARING, tree))
 }
 
 /// Returns the leaves in order, by reference. The leaves may have any types. Visits a shared node once.
@@ -68,7 +68,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 #[inline]
 #[track_caller]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
-    functions::any_leaves(SHARING, tree)
+    passed(functions::any_leaves(SHARING, tree))
 }
 
 /// Returns the structure of a value as a treedef. Visits a shared node once.
@@ -76,8 +76,9 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
 /// See [`tree::structure`](crate::tree::structure).
 #[doc(alias = "nnx.graphdef")]
 #[inline]
+#[track_caller]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
-    functions::structure(SHARING, tree)
+    passed(functions::structure(SHARING, tree))
 }
 
 /// Returns the leaves in order, and the structure. Visits a shared node once.
@@ -100,15 +101,16 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 #[inline]
 #[track_caller]
 pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
-    functions::flatten(SHARING, tree)
+    passed(functions::flatten(SHARING, tree))
 }
 
 /// Returns the leaves in order, and the structure. The leaves may have any types. Visits a shared node once.
 ///
 /// See [`tree::flatten_any`](crate::tree::flatten_any).
 #[inline]
+#[track_caller]
 pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
-    functions::flatten_any(SHARING, tree)
+    passed(functions::flatten_any(SHARING, tree))
 }
 
 /// Returns an error where [`leaves`] panics.
@@ -116,7 +118,7 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// # Errors
 /// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except `Cycle` and `WeakEdge`.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
-    attempt(|| leaves(tree))
+    functions::leaves(SHARING, tree)
 }
 
 /// Returns an error where [`any_leaves`] panics.
@@ -124,7 +126,7 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// # Errors
 /// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except `Cycle` and `WeakEdge`.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
-    attempt(|| any_leaves(tree))
+    functions::any_leaves(SHARING, tree)
 }
 
 /// Returns an error where [`structure`] panics.
@@ -132,7 +134,7 @@ pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, Tr
 /// # Errors
 /// The errors of [`tree::try_structure`](crate::tree::try_structure), except `Cycle` and `WeakEdge`.
 pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
-    attempt(|| structure(tree))
+    functions::structure(SHARING, tree)
 }
 
 /// Returns an error where [`flatten`] panics.
@@ -142,7 +144,7 @@ pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError>
 pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Result<(Vec<L>, TreeDef), TreeError> {
-    attempt(|| flatten(tree))
+    functions::flatten(SHARING, tree)
 }
 
 /// Returns an error where [`flatten_any`] panics.
@@ -150,7 +152,7 @@ pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 /// # Errors
 /// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except `Cycle` and `WeakEdge`.
 pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
-    attempt(|| flatten_any(tree))
+    functions::flatten_any(SHARING, tree)
 }
 
 /// Builds a value from a structure and its leaves. Builds a shared node once.
@@ -343,6 +345,7 @@ pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
 ///
 /// See [`tree::all_leaves`](crate::tree::all_leaves).
 #[inline]
+#[track_caller]
 pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
     functions::all_leaves(SHARING, values)
 }
@@ -351,6 +354,7 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
 ///
 /// See [`tree::flatten_one_level`](crate::tree::flatten_one_level).
 #[inline]
+#[track_caller]
 pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<PathKey>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
 }

@@ -394,3 +394,28 @@ pub fn select<M, L: Clone>(
 ) -> Partition<M, L> {
     Partition::from_tree(Tree::select(treedef, leaves, keep))
 }
+
+/// Completes the leaves of a part: returns a leaf for each leaf of `whole`. A leaf that the part `treedef` does not
+/// hold is the result of `absent`, which receives the position of the leaf. Returns `None` if `treedef` is not a part
+/// of `whole`.
+pub fn fill<L>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+    whole: &TreeDef,
+    mut absent: impl FnMut(usize) -> L,
+) -> Option<Vec<L>> {
+    if whole.has_absent() || !treedef.is_same_but_for_presence(whole) {
+        return None;
+    }
+    let mut leaves = leaves.into_iter();
+    let presence = treedef.presence();
+    let places = presence.iter().enumerate();
+    let filled = places.map(|(position, &is_present)| {
+        if is_present {
+            expect_next(&mut leaves, LEAVES)
+        } else {
+            absent(position)
+        }
+    });
+    Some(filled.collect())
+}

@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::base::error::{ShapeError, TreeError};
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing, borrowing};
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::Leaf;
 use crate::treedef::{Stacking, TreeDef};
@@ -17,12 +18,22 @@ use crate::treedef::{Stacking, TreeDef};
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.
+///
+/// # Panics
+/// If the value is nested too deep, or a reference may not be read here.
+#[track_caller]
 pub(crate) fn check<T: Pytree + ?Sized>(value: &T) -> Result<(), ShapeError> {
-    let mut outcome = Ok(());
+    passed(compared(value))
+}
+
+/// Compares like [`check`].
+///
+/// # Errors
+/// The obstacle that ends the walk over the value.
+fn compared<T: Pytree + ?Sized>(value: &T) -> Result<Result<(), ShapeError>, TreeError> {
     flattened(value, |treedef, leaves, trees| {
-        outcome = treedef.check_shapes(&|leaf| leaves[leaf], Stacking::Any, trees);
-    });
-    outcome
+        treedef.check_shapes(&|leaf| leaves[leaf], Stacking::Any, trees)
+    })
 }
 
 /// Compares a changed value, unless the value was wrong before the change. So a wrong value can be repaired step by
@@ -35,8 +46,8 @@ where
     B: Pytree + ?Sized,
     A: Pytree + ?Sized,
 {
-    match check(after) {
-        Err(error) if check(before).is_ok() => Err(error.into()),
+    match compared(after)? {
+        Err(error) if compared(before)?.is_ok() => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -51,31 +62,31 @@ pub(crate) fn check_change<T: Pytree, L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
 ) -> Result<(), TreeError> {
-    let mut outcome = Ok(());
     flattened(before, |own, values, trees| {
         let after = treedef.check_shapes(&|leaf| &leaves[leaf], Stacking::Any, trees);
         let was_right = || {
             own.check_shapes(&|leaf| values[leaf], Stacking::Any, trees)
                 .is_ok()
         };
-        if let Err(error) = after
-            && was_right()
-        {
-            outcome = Err(error.into());
+        match after {
+            Err(error) if was_right() => Err(error.into()),
+            _ => Ok(()),
         }
-    });
-    outcome
+    })?
 }
 
 /// Flattens a value. `inspect` receives the treedef, the leaves and the positions of the nodes of dynamic trees.
-fn flattened<T: Pytree + ?Sized>(
+///
+/// # Errors
+/// The obstacle that ends the walk.
+fn flattened<T: Pytree + ?Sized, R>(
     value: &T,
-    inspect: impl FnOnce(&TreeDef, &[&dyn Leaf], &[Range<usize>]),
-) {
+    inspect: impl FnOnce(&TreeDef, &[&dyn Leaf], &[Range<usize>]) -> R,
+) -> Result<R, TreeError> {
     let arena = Arena::default();
     let mut leaves: Vec<&dyn Leaf> = Vec::new();
     let (treedef, trees) = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
         .with_arena(&arena)
-        .run_with_trees(value);
-    inspect(&treedef, &leaves, &trees);
+        .run_with_trees(value)?;
+    Ok(inspect(&treedef, &leaves, &trees))
 }

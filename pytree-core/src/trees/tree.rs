@@ -29,7 +29,7 @@
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
-use crate::contract::obstacle::attempt;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
@@ -57,7 +57,9 @@ const SHARING: Sharing = Sharing::Duplicate;
 #[inline]
 #[track_caller]
 pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
-    functions::leaves(SHARING, tree)
+    let mut leaves = Vec::new();
+    tree.each_leaf(&mut |leaf| leaves.push(leaf));
+    leaves
 }
 
 /// Returns the leaves in order, by reference. The leaves may have any types.
@@ -74,7 +76,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 #[inline]
 #[track_caller]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
-    functions::any_leaves(SHARING, tree)
+    passed(functions::any_leaves(SHARING, tree))
 }
 
 /// Returns the structure of a value as a treedef.
@@ -87,8 +89,9 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
 /// ```
 #[doc(alias("jax.tree.structure", "optree.tree_structure"))]
 #[inline]
+#[track_caller]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
-    functions::structure(SHARING, tree)
+    passed(functions::structure(SHARING, tree))
 }
 
 /// Returns the leaves in order, and the structure.
@@ -109,7 +112,7 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 #[inline]
 #[track_caller]
 pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
-    functions::flatten(SHARING, tree)
+    passed(functions::flatten(SHARING, tree))
 }
 
 /// Returns the leaves in order, and the structure. The leaves may have any types.
@@ -122,8 +125,9 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
 /// assert_eq!(structure.num_leaves(), 2);
 /// ```
 #[inline]
+#[track_caller]
 pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
-    functions::flatten_any(SHARING, tree)
+    passed(functions::flatten_any(SHARING, tree))
 }
 
 /// Returns an error where [`leaves`] panics.
@@ -132,7 +136,7 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// The errors of [`try_flatten`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where
 /// it cannot be borrowed.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
-    attempt(|| leaves(tree))
+    functions::leaves(SHARING, tree)
 }
 
 /// Returns an error where [`any_leaves`] panics.
@@ -141,7 +145,7 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// The errors of [`try_structure`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
 /// cannot be borrowed.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
-    attempt(|| any_leaves(tree))
+    functions::any_leaves(SHARING, tree)
 }
 
 /// Returns an error where [`structure`] panics.
@@ -152,7 +156,7 @@ pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, Tr
 /// - [`TreeError::TooDeep`] if the value is nested too deep.
 /// - [`TreeError::Reference`] if a reference may not be read here.
 pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
-    attempt(|| structure(tree))
+    functions::structure(SHARING, tree)
 }
 
 /// Returns an error where [`flatten`] panics.
@@ -162,7 +166,7 @@ pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError>
 pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Result<(Vec<L>, TreeDef), TreeError> {
-    attempt(|| flatten(tree))
+    functions::flatten(SHARING, tree)
 }
 
 /// Returns an error where [`flatten_any`] panics.
@@ -170,7 +174,7 @@ pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 /// # Errors
 /// The errors of [`try_structure`].
 pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
-    attempt(|| flatten_any(tree))
+    functions::flatten_any(SHARING, tree)
 }
 
 /// Builds a value from a structure and its leaves.
@@ -427,6 +431,7 @@ pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
 /// ```
 #[doc(alias("jax.tree_util.all_leaves", "optree.all_leaves"))]
 #[inline]
+#[track_caller]
 pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
     functions::all_leaves(SHARING, values)
 }
@@ -443,6 +448,7 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
 /// ```
 #[doc(alias = "optree.tree_flatten_one_level")]
 #[inline]
+#[track_caller]
 pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<PathKey>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
 }

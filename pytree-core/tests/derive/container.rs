@@ -96,3 +96,72 @@ fn container_accepts_kinds_of_its_fields() {
         Some(LeafKind::Param)
     );
 }
+
+/// Types that contain each other: one field of the circle has the mark.
+mod circle {
+    use pytree_core::{Module, Pytree, TreeError, nodes, tree};
+
+    #[derive(Pytree, Clone, Debug, PartialEq)]
+    struct Branch {
+        length: f32,
+        #[pytree(recursive)]
+        fork: Option<Box<Fork>>,
+    }
+    #[derive(Pytree, Clone, Debug, PartialEq)]
+    struct Fork {
+        angle: f32,
+        branches: Vec<Branch>,
+    }
+    #[derive(Module, Clone, Debug, PartialEq)]
+    struct Block {
+        #[param]
+        scale: f32,
+        layers: Vec<Layer>,
+    }
+    #[derive(Module, Clone, Debug, PartialEq)]
+    struct Layer {
+        #[param]
+        weight: f32,
+        #[module(recursive)]
+        inside: Option<Box<Block>>,
+    }
+
+    fn branch(depth: usize) -> Branch {
+        let end = Branch {
+            length: 1.0,
+            fork: None,
+        };
+        (0..depth).fold(end, |inside, _| Branch {
+            length: 1.0,
+            fork: Some(Box::new(Fork {
+                angle: 2.0,
+                branches: vec![inside],
+            })),
+        })
+    }
+
+    #[test]
+    fn types_that_contain_each_other_are_pytrees() {
+        let tree = branch(3);
+        assert_eq!(tree::leaves::<f32, _>(&tree), [&1.0, &2.0, &1.0, &2.0, &1.0, &2.0, &1.0]);
+        let doubled = tree::map(&tree, |x: &f32| 2.0 * x);
+        assert_eq!(tree::map(&doubled, |x: &f32| x / 2.0), tree);
+        nodes::check_impl(&tree).unwrap();
+        let error = tree::try_leaves::<f32, _>(&branch(200)).unwrap_err();
+        assert!(matches!(error, TreeError::TooDeep { limit: 256, .. }), "{error}");
+        let inside = Block {
+            scale: 3.0,
+            layers: Vec::new(),
+        };
+        let layer = Layer {
+            weight: 2.0,
+            inside: Some(Box::new(inside)),
+        };
+        let block = Block {
+            scale: 1.0,
+            layers: vec![layer],
+        };
+        assert_eq!(tree::leaves::<f32, _>(&block), [&1.0, &2.0, &3.0]);
+        nodes::check_impl(&block).unwrap();
+    }
+}

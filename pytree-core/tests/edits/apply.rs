@@ -204,7 +204,7 @@ impl Pytree for Broken {
 
 #[test]
 #[should_panic(
-    expected = "make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
+    expected = "make `visit` and `unflatten` in the impl of `Pytree` use the same nodes, static values and leaves in the same order"
 )]
 fn disagreeing_pytree_impl_panics() {
     let _ = edit::apply(Broken, |_: &mut f32| ());

@@ -31,7 +31,7 @@ fn outdated_values_are_not_written() {
         [left + 1, right + 1]
     })
     .unwrap_err();
-    let TreeError::Reference(ReferenceError::Conflict { path, unrepeated }) = &error else {
+    let TreeError::Reference(ReferenceError::Conflict { path, unrepeated, .. }) = &error else {
         panic!("{error}");
     };
     assert_eq!(
@@ -40,7 +40,7 @@ fn outdated_values_are_not_written() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot write the results of the code between flattening and unflattening a value: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both"
+        "cannot write the results of the code between flattening and unflattening a value: this thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both"
     );
     assert_eq!((pair.0.get(), pair.1.get()), (1, 5));
 }

@@ -150,3 +150,41 @@ fn captured_reference_is_not_returned() {
     assert!(leaves.is_empty());
     drop(level);
 }
+
+/// Runs `run` in a thread that has used the library, when the library's own variables of this thread are destroyed:
+/// the variables are destroyed in the reverse order of their first use.
+fn at_the_end_of_a_thread<R: Send + 'static>(run: fn() -> R) -> R {
+    type Ending = Box<dyn FnOnce()>;
+    struct AtEnd(Option<Ending>);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|run| run());
+        }
+    }
+    std::thread_local! {
+        static AT_END: std::cell::RefCell<AtEnd> = const { std::cell::RefCell::new(AtEnd(None)) };
+    }
+    let (sender, results) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let end: Ending = Box::new(move || sender.send(run()).unwrap());
+        AT_END.with_borrow_mut(|at_end| at_end.0 = Some(end));
+        run();
+    });
+    thread.join().unwrap();
+    results.recv().unwrap()
+}
+
+#[test]
+fn references_work_in_destructors_of_a_thread() {
+    let found = at_the_end_of_a_thread(|| {
+        let count = Ref::new(1);
+        count.update(|count| count + 1);
+        count.modify(|count| *count *= 3);
+        let shown = format!("{count:?}");
+        let level = TraceLevel::begin("jit", LevelKind::Recording);
+        let refused = count.try_set(2).is_err();
+        drop(level);
+        (count.get(), shown, refused, graph::flatten::<i32, _>(&count).0)
+    });
+    assert_eq!(found, (6, "Ref(6)".to_owned(), true, vec![6]));
+}

@@ -263,31 +263,33 @@ const _: () = {
         ) {
             match self {
                 Self { query: __field_0, keys: __field_1, heads: __field_2 } => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             2usize,
-                        );
-                    __visitor
-                        .aux(
-                            ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_value(__field_2),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_debug(__field_2),
-                            ]),
-                        );
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Tensor,
-                    >::visit(__field_0, __visitor);
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Option<Tensor>,
-                    >::visit(__field_1, __visitor);
-                    __visitor.exit();
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        __visitor
+                            .aux(
+                                ::pytree_core::__derive_0_1::field::as_static([
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        usize,
+                                    >::by_value(__field_2),
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        usize,
+                                    >::by_debug(__field_2),
+                                ]),
+                            );
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Tensor,
+                        >::visit(__field_0, __visitor);
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Option<Tensor>,
+                        >::visit(__field_1, __visitor);
+                        __visitor.exit();
+                    }
                 }
             }
         }

@@ -223,51 +223,57 @@ const _: () = {
         ) {
             match self {
                 Self::Identity {} => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             0usize,
-                        );
-                    __visitor.exit();
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        __visitor.exit();
+                    }
                 }
                 Self::Linear { 0: __field_0 } => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
                             },
                             1usize,
-                        );
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Linear,
-                    >::visit(__field_0, __visitor);
-                    __visitor.exit();
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::visit(__field_0, __visitor);
+                        __visitor.exit();
+                    }
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
                             },
                             1usize,
-                        );
-                    __visitor
-                        .aux(
-                            ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_value(__field_1),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_debug(__field_1),
-                            ]),
-                        );
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        f32,
-                    >::visit(__field_0, __visitor);
-                    __visitor.exit();
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        __visitor
+                            .aux(
+                                ::pytree_core::__derive_0_1::field::as_static([
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        String,
+                                    >::by_value(__field_1),
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        String,
+                                    >::by_debug(__field_1),
+                                ]),
+                            );
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            f32,
+                        >::visit(__field_0, __visitor);
+                        __visitor.exit();
+                    }
                 }
             }
         }

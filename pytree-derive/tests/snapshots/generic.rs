@@ -112,39 +112,41 @@ const _: () = {
                     limit: __field_2,
                     children: __field_3,
                 } => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             3usize,
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        __visitor
+                            .aux(
+                                ::pytree_core::__derive_0_1::field::as_static([
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        f64,
+                                    >::by_value(__field_2),
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        f64,
+                                    >::by_debug(__field_2),
+                                ]),
+                            );
+                        <M as ::pytree_core::__derive_0_1::Pytree>::visit(
+                            __field_0,
+                            __visitor,
                         );
-                    __visitor
-                        .aux(
-                            ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    f64,
-                                >::by_value(__field_2),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    f64,
-                                >::by_debug(__field_2),
-                            ]),
+                        <[T; N] as ::pytree_core::__derive_0_1::Pytree>::visit(
+                            __field_1,
+                            __visitor,
                         );
-                    <M as ::pytree_core::__derive_0_1::Pytree>::visit(
-                        __field_0,
-                        __visitor,
-                    );
-                    <[T; N] as ::pytree_core::__derive_0_1::Pytree>::visit(
-                        __field_1,
-                        __visitor,
-                    );
-                    <Vec<
-                        Node<M, T, N>,
-                    > as ::pytree_core::__derive_0_1::Pytree>::visit(
-                        __field_3,
-                        __visitor,
-                    );
-                    __visitor.exit();
+                        <Vec<
+                            Node<M, T, N>,
+                        > as ::pytree_core::__derive_0_1::Pytree>::visit(
+                            __field_3,
+                            __visitor,
+                        );
+                        __visitor.exit();
+                    }
                 }
             }
         }

@@ -511,48 +511,50 @@ const _: () = {
                     size: __field_4,
                     name: __field_5,
                 } => {
-                    __visitor
+                    if __visitor
                         .enter(
                             const {
                                 &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
                             },
                             4usize,
-                        );
-                    __visitor
-                        .aux(
-                            ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_value(__field_4),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_debug(__field_4),
-                            ]),
-                        );
-                    __visitor
-                        .aux(
-                            ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_value(__field_5),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_debug(__field_5),
-                            ]),
-                        );
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Vec<Linear>,
-                    >::visit(__field_0, __visitor);
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Array2<f32>,
-                    >::visit(__field_1, __visitor);
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        u32,
-                    >::visit(__field_2, __visitor);
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        Array1<f32>,
-                    >::visit(__field_3, __visitor);
-                    __visitor.exit();
+                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                    {
+                        __visitor
+                            .aux(
+                                ::pytree_core::__derive_0_1::field::as_static([
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        usize,
+                                    >::by_value(__field_4),
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        usize,
+                                    >::by_debug(__field_4),
+                                ]),
+                            );
+                        __visitor
+                            .aux(
+                                ::pytree_core::__derive_0_1::field::as_static([
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        String,
+                                    >::by_value(__field_5),
+                                    ::pytree_core::__derive_0_1::field::Probe::<
+                                        String,
+                                    >::by_debug(__field_5),
+                                ]),
+                            );
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::visit(__field_0, __visitor);
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Array2<f32>,
+                        >::visit(__field_1, __visitor);
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            u32,
+                        >::visit(__field_2, __visitor);
+                        ::pytree_core::__derive_0_1::field::Probe::<
+                            Array1<f32>,
+                        >::visit(__field_3, __visitor);
+                        __visitor.exit();
+                    }
                 }
             }
         }

@@ -83,7 +83,7 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     template: &T,
     options: &LoadOptions<'_>,
 ) -> Result<(T, LoadReport), CheckpointError> {
-    let (leaves, treedef) = graph::flatten::<Tensor, T>(template);
+    let (leaves, treedef) = graph::try_flatten::<Tensor, T>(template)?;
     let (loaded, report) = load_leaves(path.as_ref(), &treedef, &leaves, options)?;
     Ok((graph::unflatten(&treedef, loaded)?, report))
 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use pytree_core::field::{HoldsArrays, StateField};
 use pytree_core::{
-    Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor,
+    Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visit, Visitor,
     select_partition, shape,
 };
 use pytree_transform::Tensor;
@@ -135,9 +135,10 @@ impl<T: fmt::Debug> fmt::Debug for Sown<T> {
 
 impl<T: Pytree> Pytree for Sown<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&shape::TUPLE, self.len());
-        self.iter().for_each(|value| value.visit(visitor));
-        visitor.exit();
+        if visitor.enter(&shape::TUPLE, self.len()) == Visit::Descend {
+            self.iter().for_each(|value| value.visit(visitor));
+            visitor.exit();
+        }
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let arity = source.enter(&shape::TUPLE)?;

@@ -195,9 +195,8 @@ impl<F: Float> Drop for Tiles<F> {
 impl<F: Float> Tiles<F> {
     /// Returns at least `count` registers of floats and as many of bools, each for at least `length` elements.
     pub(super) fn borrow(count: usize, length: usize) -> Self {
-        let mut registers = F::spare()
-            .with_borrow_mut(Vec::pop)
-            .unwrap_or_else(|| Registers {
+        let spare = F::spare().try_with(|spare| spare.borrow_mut().pop());
+        let mut registers = spare.ok().flatten().unwrap_or_else(|| Registers {
                 floats: Vec::new(),
                 bools: Vec::new(),
             });

@@ -59,9 +59,9 @@ pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
 ///
 /// # Errors
 /// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype differs
-/// from the dtype of the first leaf.
+/// from the dtype of the first leaf. Also returns the errors of [`graph::try_flatten`].
 pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
-    let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
+    let (leaves, treedef) = graph::try_flatten::<Tensor, M>(model)?;
     let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);
     if leaves.iter().any(|leaf| leaf.dtype() != dtype) {
         let mismatches = treedef.leaf_paths().into_iter().zip(&leaves);

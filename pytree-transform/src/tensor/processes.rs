@@ -7,7 +7,7 @@
 //!
 //! The bound axes belong to a thread and to a run.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
@@ -205,11 +205,12 @@ impl fmt::Display for CollectiveCall<'_> {
 pub(crate) type ConnectedAxis = (AxisName, Rc<dyn Communicator>);
 
 thread_local! {
-    /// The bound axes, the outermost first.
-    static BOUND: RefCell<Vec<ConnectedAxis>> = const { RefCell::new(Vec::new()) };
-
     /// The line of the `spmd` whose function runs.
     static FUNCTION: Cell<Option<Line>> = const { Cell::new(None) };
+}
+pytree_core::per_thread! {
+    /// The bound axes, the outermost first.
+    static BOUND: Vec<ConnectedAxis> = Vec::new();
 }
 
 /// Binds the axes of a mesh, the outermost first, until the returned guard is dropped. Collectives over their names

@@ -1,6 +1,6 @@
 //! Pytrees of tensors: the arguments and results of transformations.
 
-use pytree_core::{PytreeOf, TreeDef, TreeError, graph};
+use pytree_core::{PytreeOf, TreeDef, TreeError, graph, not_rebuilt};
 
 use crate::tensor::Tensor;
 
@@ -19,20 +19,18 @@ impl<T: PytreeOf<Tensor>> Traceable for T {}
 /// Rebuilds a value from new leaves and the treedef that flattening returned.
 #[track_caller]
 pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T {
-    rebuilt(graph::unflatten(treedef, leaves))
+    rebuilt::<T, _>(graph::unflatten(treedef, leaves))
 }
 
-/// Returns the value if unflattening succeeded.
+/// Returns the result of building a value of the type `V` again from its own nodes and leaves.
 ///
 /// # Panics
 /// Panics if unflattening returned an error.
 #[track_caller]
-pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
+pub(crate) fn rebuilt<V, T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
         Ok(value) => value,
         Err(TreeError::Reference(error)) => panic!("{error}"),
-        Err(error) => panic!(
-            "cannot unflatten a value that was flattened: {error}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
-        ),
+        Err(problem) => panic!("{}", not_rebuilt::<V>(problem)),
     }
 }

@@ -215,7 +215,10 @@ impl<T, E> Compiled<T, E> {
             let (entry, leaves, references) = entered;
             let place = self.place(&entry, &leaves);
             match self.evaluate(&entry, &place, leaves, &references) {
-                Err(error) if error.is_conflict() && entry.is_repeatable() => {}
+                Err(error)
+                    if error.is_conflict()
+                        && !error.is_own_conflict()
+                        && entry.is_repeatable() => {}
                 outcome => return Ok(self.ending(&entry).with(outcome)),
             }
             drop((entry, references));

@@ -67,7 +67,7 @@ where
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
-    rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
+    rebuilt::<T, _>(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
 /// Where the user compiled a function, for messages. The display is, for instance, `jit at src/main.rs:7:13`.
@@ -112,12 +112,16 @@ impl<'l> Ending<'l> {
     #[track_caller]
     pub(crate) fn with<T>(self, outcome: Result<T, TreeError>) -> T {
         match outcome {
-            Err(TreeError::Reference(ReferenceError::Conflict { path, .. })) => {
+            Err(TreeError::Reference(ReferenceError::Conflict { path, writer, .. })) => {
                 let unrepeated = self.unrepeated;
-                let conflict = ReferenceError::Conflict { path, unrepeated };
+                let conflict = ReferenceError::Conflict {
+                    path,
+                    writer,
+                    unrepeated,
+                };
                 panic!("{conflict} ({} at {})", self.name, self.line)
             }
-            outcome => rebuilt(outcome),
+            outcome => rebuilt::<T, T>(outcome),
         }
     }
 }
@@ -176,7 +180,7 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
 ) -> TracedCall<Outcome, E> {
-    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
+    let (argument, references) = inside::<A>(treedef, leaves);
     let outcome = at_own_lines(|| function(argument)).map(|result| {
         let written = references.written();
         match known {
@@ -205,7 +209,7 @@ pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable, E>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
 ) -> TracedCall<(Outcome, Vec<usize>), E> {
-    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
+    let (argument, references) = inside::<A>(treedef, leaves);
     let outcome = at_own_lines(|| function(argument)).map(|result| {
         let written = references.written();
         let all = (0..references.len()).collect();
@@ -230,7 +234,7 @@ pub(crate) fn call_reading<A: Traceable, R, E>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
 ) -> Result<R, E> {
-    let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
+    let (argument, references) = inside::<A>(treedef, leaves);
     let result = at_own_lines(|| function(argument))?;
     unwritten(operation, treedef, &references);
     Ok(result)

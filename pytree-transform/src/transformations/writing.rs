@@ -8,8 +8,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use pytree_core::TreeDef;
-use pytree_core::Visitor;
+use pytree_core::{TreeDef, Visit, Visitor};
 use pytree_core::boundary::Visited;
 use pytree_core::shape::TUPLE;
 
@@ -160,10 +159,11 @@ macro_rules! writing {
 
             #[inline]
             fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>) {
-                visitor.enter(&TUPLE, $count);
-                $($m::visit(arguments.$written, visitor);)+
-                $($a::visit(&arguments.$at, visitor);)*
-                visitor.exit();
+                if visitor.enter(&TUPLE, $count) == Visit::Descend {
+                    $($m::visit(arguments.$written, visitor);)+
+                    $($a::visit(&arguments.$at, visitor);)*
+                    visitor.exit();
+                }
             }
             fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read) {
                 (($(arguments.$written,)+), ($(arguments.$at,)*))

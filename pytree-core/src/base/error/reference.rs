@@ -41,6 +41,16 @@ pub enum Unrepeated {
     Effects,
 }
 
+/// The thread that wrote a reference during a call that also writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Writer {
+    /// Another thread than the thread of the call.
+    OtherThread,
+    /// The thread of the call, for instance in a callback.
+    SameThread,
+}
+
 /// A reference is used where its use is not allowed, or by two threads at the same time.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -78,16 +88,22 @@ pub enum ReferenceError {
         /// The kind that the reference was created with, if any.
         kind: Option<LeafKind>,
     },
-    /// Another thread wrote the reference after the call read it. No result of the call is written.
+    /// The reference was written after the call read it, and not by the call's own function. No result of the call is
+    /// written.
     #[error(
-        "cannot write the results of {}: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
+        "cannot write the results of {}: {} the reference at {} while it ran, so the result is out of date and nothing is written; {}",
         match .unrepeated {
             Unrepeated::Caller => "the code between flattening and unflattening a value".to_owned(),
             Unrepeated::Function(name) => format!("`{name}`"),
             Unrepeated::Effects => "a compiled function with effects".to_owned(),
         },
+        match .writer {
+            Writer::OtherThread => "another thread wrote",
+            Writer::SameThread => "this thread wrote",
+        },
         .path.or_root(),
         match .unrepeated {
+            Unrepeated::Function(_) | Unrepeated::Effects if *.writer == Writer::SameThread => "the write is in a callback of the call, or in other code that runs during the call and is not part of it: let the callback return the value instead, or write the reference before or after the call",
             Unrepeated::Caller => "repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both",
             Unrepeated::Function(_) => "compile the calling function with `jit`, which retries a call after such a conflict, or hold a lock while any thread runs the function or writes the reference",
             Unrepeated::Effects => "the call is not repeated, because its effects would happen twice: hold a lock while any thread runs the function or writes the reference, or remove effects such as printing",
@@ -96,6 +112,8 @@ pub enum ReferenceError {
     Conflict {
         /// The path of the reference in the argument of the call.
         path: KeyPath,
+        /// Who wrote the reference.
+        writer: Writer,
         /// The reason why the call is not repeated.
         unrepeated: Unrepeated,
     },

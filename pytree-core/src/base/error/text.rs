@@ -149,3 +149,48 @@ pub(super) fn no_steps(
     });
     reported.collect()
 }
+
+/// What is wrong with the calls that a `visit` makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VisitProblem {
+    /// The number of children passed to `enter` is not the number of visited children.
+    Children {
+        /// The number passed to `enter`.
+        announced: usize,
+        /// The number of visited children.
+        visited: usize,
+    },
+    /// So many calls of `enter` have no call of `exit`.
+    NotEnded(usize),
+    /// So many calls of `exit` have no call of `enter`.
+    EndedTwice(usize),
+}
+
+impl fmt::Display for VisitProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Children { announced, visited } => {
+                write!(f, "`enter` announces {announced} children, and `visit` visits {visited}")
+            }
+            Self::NotEnded(1) => f.write_str("a call of `enter` has no call of `exit`"),
+            Self::NotEnded(count) => write!(f, "{count} calls of `enter` have no call of `exit`"),
+            Self::EndedTwice(1) => f.write_str("a call of `exit` has no call of `enter`"),
+            Self::EndedTwice(count) => write!(f, "{count} calls of `exit` have no call of `enter`"),
+        }
+    }
+}
+
+/// Returns the message of [`TreeError::WrongVisit`](crate::TreeError::WrongVisit).
+pub(crate) fn wrong_visit(path: &KeyPath, types: &[String], problem: &VisitProblem) -> String {
+    format!(
+        "cannot visit the value at {path}: {problem}; in the impl of `Pytree` for {}, pass `enter` the number of children, and call `exit` once after them",
+        quoted(types)
+    )
+}
+
+/// Returns names in backticks, separated by `or`.
+pub(crate) fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(" or ")
+}

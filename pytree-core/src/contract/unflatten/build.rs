@@ -1,7 +1,8 @@
 //! Builds values from treedefs and leaves: the functions that create an [`Unflattener`].
 
 use super::{Contents, LeafSource, Numbers, OnExit, Unflattener};
-use crate::base::error::TreeError;
+use crate::base::error::{TreeError, quoted};
+use crate::base::text::short_name;
 use crate::contract::depth::DEPTH_LIMIT;
 use crate::contract::handles::References;
 use crate::contract::pytree::Pytree;
@@ -132,7 +133,28 @@ impl<'a> Unflattener<'a> {
         if self.node != self.treedef.num_nodes() {
             return Err(self.wrong_node("the end of the tree"));
         }
+        if self.aux != self.treedef.num_statics() {
+            return Err(self.statics_unread());
+        }
         self.finish()
+    }
+
+    #[cold]
+    fn statics_unread(&self) -> TreeError {
+        let mut types: Vec<String> = Vec::new();
+        for node in self.treedef.nodes() {
+            let shape = node.shape();
+            if shape.num_statics() > 0 {
+                types.push(short_name(shape.type_name()));
+            }
+        }
+        types.sort_unstable();
+        types.dedup();
+        TreeError::StaticsUnread {
+            read: self.aux,
+            stored: self.treedef.num_statics(),
+            types: quoted(&types),
+        }
     }
 
     /// Adds all other leaves of wrong types to the error of the first one.

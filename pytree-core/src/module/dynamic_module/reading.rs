@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::base::error::RegistrationProblem;
+use crate::base::error::{RegistrationProblem, TreeError};
 use crate::base::kind::FieldKind;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
@@ -37,23 +37,24 @@ fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     slot
 }
 
-/// Returns a value as a tree of `L`s or, as the error, a problem for each leaf that is not an `L`. `base` is the path
-/// from the module to the value.
+/// Returns a value as a tree of `L`s or, as the inner error, a problem for each leaf that is not an `L`. `base` is the
+/// path from the module to the value.
+///
+/// # Errors
+/// The obstacle that ends the walk over the value.
 pub(super) fn read_tree<L: Leaf, T: Pytree>(
     value: &T,
     base: &KeyPath,
-) -> Result<Tree<L>, Vec<RegistrationProblem>> {
+) -> Result<Result<Tree<L>, Vec<RegistrationProblem>>, TreeError> {
     let arena = Arena::default();
-    let (leaves, treedef) = flatten_as_tree(value, &arena);
+    let (leaves, treedef) = flatten_as_tree(value, &arena)?;
     let leaves = leaves.into_iter();
     let leaves: Vec<Result<L, String>> = leaves
         .map(|leaf| leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())))
         .collect();
     if leaves.iter().all(Result::is_ok) {
-        return Ok(Tree::from_parts(
-            treedef,
-            leaves.into_iter().flatten().collect(),
-        ));
+        let leaves = leaves.into_iter().flatten().collect();
+        return Ok(Ok(Tree::from_parts(treedef, leaves)));
     }
     let problem = |(path, leaf): (KeyPath, Result<L, String>)| {
         Some(RegistrationProblem::LeafType {
@@ -63,23 +64,25 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
         })
     };
     let paths = paths_below(base, &treedef).into_iter();
-    Err(paths.zip(leaves).filter_map(problem).collect())
+    Ok(Err(paths.zip(leaves).filter_map(problem).collect()))
 }
 
-/// Returns the value of a field as a tree. The error lists each leaf whose type or kind the field does not allow; see
+/// Returns the value of a field as a tree. The inner error lists each leaf whose type or kind the field does not allow; see
 /// [`read_tree`].
 pub(super) fn read_checked<L: Leaf, T: Pytree>(
     value: &T,
     name: &str,
     kind: Option<FieldKind>,
-) -> Result<Tree<L>, Vec<RegistrationProblem>> {
+) -> Result<Result<Tree<L>, Vec<RegistrationProblem>>, TreeError> {
     let tree = read_tree(value, &path_of_field(name))?;
-    let problems = wrong_kinds(&tree, name, kind);
-    if problems.is_empty() {
-        Ok(tree)
-    } else {
-        Err(problems)
-    }
+    Ok(tree.and_then(|tree| {
+        let problems = wrong_kinds(&tree, name, kind);
+        if problems.is_empty() {
+            Ok(tree)
+        } else {
+            Err(problems)
+        }
+    }))
 }
 
 /// Returns a problem for each leaf that a field of the kind `kind` cannot hold.

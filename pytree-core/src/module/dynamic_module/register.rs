@@ -123,7 +123,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         };
         let named = check_name(name).and_then(|()| self.vacant(name));
         let mut problems: Vec<_> = named.err().into_iter().collect();
-        let tree = match read_checked(value, name, kind) {
+        let tree = match read_checked(value, name, kind)? {
             Ok(tree) if problems.is_empty() => tree,
             outcome => {
                 problems.extend(outcome.err().unwrap_or_default());

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::DynamicModule;
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField};
 use crate::module::registry::{Module, Registry};
@@ -17,7 +17,9 @@ use crate::trees::select_part::{SelectPart, select_partition};
 
 impl<L: Leaf + Clone> Pytree for DynamicModule<L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter_dynamic(self.layout.shape(), self.values.len());
+        if visitor.enter_dynamic(self.layout.shape(), self.values.len()) == Visit::Skip {
+            return;
+        }
         for value in &self.statics {
             visitor.aux(value.as_static_ref());
         }

@@ -8,6 +8,7 @@ use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing, mapping};
 use crate::contract::handles::References;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten::{self, Outside, Unflattener};
 use crate::node::leaf::Leaf;
@@ -58,7 +59,7 @@ impl Outcome {
             .with_arena(&arena)
             .knowing(argument);
         if written.is_empty() {
-            let whole = flatten.run(result);
+            let whole = passed(flatten.run(result));
             let outcome = Self {
                 result: whole.clone(),
                 returned: returned(&whole),
@@ -77,7 +78,7 @@ impl Outcome {
                 }
             }
         });
-        let whole = flatten.finish();
+        let whole = passed(flatten.finish());
         let outcome = Self {
             result: whole.subtree(1),
             returned: returned(&whole),

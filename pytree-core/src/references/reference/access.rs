@@ -1,16 +1,17 @@
 //! The rules that determine which references this thread can currently write.
 
-use std::cell::RefCell;
 
 use crate::base::identity::NodeIdentity;
 use crate::base::kind::LeafKind;
 
-thread_local! {
+crate::per_thread! {
     /// The references whose new values are being computed on this thread.
-    static UPDATING: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
+    static UPDATING: Vec<NodeIdentity> = Vec::new();
+}
+crate::per_thread! {
     /// Functions that accept or reject the kind of a reference. A reference can be written only if all these functions
     /// accept its kind.
-    static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
+    static MUTABLE: Vec<AcceptsKind> = Vec::new();
 }
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;

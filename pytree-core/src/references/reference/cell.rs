@@ -1,7 +1,7 @@
 //! The cell that the handles of a reference share, and its operations for graph functions.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::access::{Mutable, Updating};
@@ -24,6 +24,20 @@ pub(crate) struct Cell<T> {
     pub(super) origin: Origin,
     pub(super) shape: OwnedShape,
     written: AtomicBool,
+    /// The number of the thread that wrote the content.
+    writer: AtomicU64,
+}
+
+/// Returns a number that identifies this thread in the process.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    std::thread_local! {
+        static NUMBER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    if NUMBER.get() == 0 {
+        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    }
+    NUMBER.get()
 }
 
 struct Held<T> {
@@ -46,6 +60,7 @@ impl<T> Cell<T> {
             origin: Origin::here(),
             shape,
             written: AtomicBool::new(false),
+            writer: AtomicU64::new(0),
         }
     }
 
@@ -73,6 +88,7 @@ impl<T> Cell<T> {
     #[inline]
     fn put(&self, held: &mut Held<T>, content: Option<Arc<T>>) -> Option<Arc<T>> {
         let address = content.as_ref().map_or(0, address);
+        self.writer.store(this_thread(), Ordering::Relaxed);
         self.address.store(address, Ordering::Release);
         std::mem::replace(&mut held.content, content)
     }
@@ -167,6 +183,9 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     }
     fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
+    }
+    fn is_written_here(&self) -> bool {
+        self.writer.load(Ordering::Relaxed) == this_thread()
     }
     fn check_return(&self) -> Result<(), ReferenceError> {
         self.origin.check(Access::Return)

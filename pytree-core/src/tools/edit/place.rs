@@ -11,8 +11,7 @@ use crate::base::identity::NodeIdentity;
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
-use crate::contract::obstacle::attempt;
-use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
+use crate::contract::pytree::{Pytree, Visit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
@@ -36,13 +35,13 @@ impl Places {
     pub(crate) fn of<M: Pytree>(model: &M) -> Result<Self, TreeError> {
         let arena = Arena::default();
         let mut visitor = Recording {
-            inner: Flatten::new(Sharing::Preserve, |_| ()).with_arena(&arena),
+            inner: Flatten::new(Sharing::Preserve, |_| Ok(())).with_arena(&arena),
             identities: HashMap::new(),
             dynamic: Vec::new(),
         };
-        attempt(|| model.visit(&mut visitor))?;
+        model.visit(&mut visitor);
         Ok(Self {
-            treedef: visitor.inner.finish(),
+            treedef: visitor.inner.finish()?,
             identities: visitor.identities,
             dynamic: visitor.dynamic,
         })
@@ -85,18 +84,21 @@ impl Places {
 }
 
 /// Flattens a model, and records its shared nodes and dynamic trees.
-struct Recording<'a, F: FnMut(&'a dyn Leaf)> {
+struct Recording<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> {
     inner: Flatten<'a, F>,
     identities: HashMap<usize, NodeIdentity>,
     dynamic: Vec<(usize, TreeDef)>,
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.inner.enter(shape, arity);
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Visitor<'a> for Recording<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) -> Visit {
+        self.inner.enter(shape, arity)
     }
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        self.inner.enter_dynamic(shape, arity);
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> Visit {
+        self.inner.enter_dynamic(shape, arity)
+    }
+    fn refuse(&mut self, error: TreeError) {
+        self.inner.refuse(error);
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         self.inner.aux(value);
@@ -111,10 +113,10 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
         self.dynamic.push((self.inner.position(), treedef.clone()));
         self.inner.tree(treedef, leaves);
     }
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
         let position = self.inner.position();
         let visit = self.inner.shared(identity);
-        if visit == SharedVisit::Descend {
+        if visit == Visit::Descend {
             self.identities.insert(position, identity);
         }
         visit

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
 use crate::contract::arena::{Arena, Content};
+use crate::contract::depth;
 use crate::contract::flatten::{Flatten, Sharing, cloning};
-use crate::contract::obstacle::attempt;
-use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
+use crate::contract::pytree::{Pytree, Visit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeKind, NodeShape};
@@ -61,15 +61,17 @@ pub(crate) fn replace<M: Pytree>(
             beyond_from: None,
             lost: false,
         };
-        attempt(|| model.visit(&mut visitor))?;
-        if visitor.lost {
+        model.visit(&mut visitor);
+        let is_lost = visitor.lost;
+        let treedef = visitor.inner.finish()?;
+        if is_lost {
             return Err(TreeError::Build {
             node: "model with other values",
             reason: "a value contains a node of the model in which another place is replaced; replace one place after the other"
                 .to_owned(),
         });
         }
-        visitor.inner.finish()
+        treedef
     };
     let changed = unflatten_unchecked(&treedef, leaves)?;
     Ok((changed, treedef.has_axes()))
@@ -103,7 +105,7 @@ impl<'a> Replacement<'a> {
 /// two positions differ by a shift. The shift changes at a new value that has more or fewer nodes than the old value.
 /// The shift also changes at a shared node that is an alias in only one of the graphs. A shared node becomes an alias
 /// in only one of the graphs if the first occurrence of the node was replaced, or is in a new value.
-struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
+struct Replacing<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> {
     inner: Flatten<'a, F>,
     places: &'a Places,
     /// The replacements, in the order of their nodes.
@@ -128,7 +130,7 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     lost: bool,
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Replacing<'a, F> {
     /// Returns the position of the next node in the old graph.
     fn position(&self) -> usize {
         self.inner.position().wrapping_sub(self.shift)
@@ -182,7 +184,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
     }
 
     /// Flattens a shared node or reference, unless the new graph already contains this node.
-    fn keep_shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+    fn keep_shared(&mut self, identity: NodeIdentity) -> Visit {
         let start = self.inner.position();
         let old = self.position();
         let visit = self.inner.shared(identity);
@@ -191,8 +193,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
         }
         let is_first = self.places.identity_of(old) == Some(identity);
         match visit {
-            SharedVisit::Descend if !is_first => self.beyond_from = Some(start),
-            SharedVisit::Skip if is_first => {
+            Visit::Descend if !is_first => self.beyond_from = Some(start),
+            Visit::Skip if is_first => {
                 let size = self.places.size_of(old);
                 self.passed(start, size);
                 let is_inside = |new: &Replacement<'_>| new.target.node < old + size;
@@ -207,16 +209,21 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
     }
 }
 
-impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
-    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Visitor<'a> for Replacing<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) -> Visit {
         if self.enters_next() {
-            self.inner.enter(shape, arity);
+            return self.inner.enter(shape, arity);
         }
+        Visit::Descend
     }
-    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> Visit {
         if self.enters_next() {
-            self.inner.enter_dynamic(shape, arity);
+            return self.inner.enter_dynamic(shape, arity);
         }
+        Visit::Descend
+    }
+    fn refuse(&mut self, error: TreeError) {
+        self.inner.refuse(error);
     }
     fn aux(&mut self, value: StaticRef<'a>) {
         if self.hidden == 0 {
@@ -259,9 +266,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
             None => self.inner.tree(treedef, leaves),
         }
     }
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
         if self.hidden > 0 {
-            return SharedVisit::Skip;
+            return Visit::Skip;
         }
         let Some(number) = self.shared.get(&identity) else {
             return self.keep_shared(identity);
@@ -270,7 +277,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         // At a later occurrence, the old node is an alias in the old graph.
         let size = self.replacement().map_or(1, |replacement| replacement.size);
         self.put(value, size);
-        SharedVisit::Skip
+        Visit::Skip
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
         if self.shows_next() {
@@ -286,26 +293,45 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
 
 /// Finds the identity of a shared node or reference.
 #[derive(Default)]
-struct FirstShared(Option<NodeIdentity>);
+struct FirstShared {
+    found: Option<NodeIdentity>,
+    /// The kinds of the open nodes, which limit the depth of the walk.
+    open: Vec<NodeKind>,
+}
 
 impl FirstShared {
     /// Returns the identity of the first shared node or reference in a value.
     fn of(value: &dyn Pytree) -> Option<NodeIdentity> {
         let mut visitor = Self::default();
         value.visit(&mut visitor);
-        visitor.0
+        visitor.found
+    }
+
+    fn begin(&mut self, kind: NodeKind) -> Visit {
+        if self.found.is_some() || depth::check(self.open.iter().copied(), kind).is_err() {
+            return Visit::Skip;
+        }
+        self.open.push(kind);
+        Visit::Descend
     }
 }
 
 impl<'a> Visitor<'a> for FirstShared {
-    fn enter(&mut self, _: &'static NodeShape, _: usize) {}
-    fn enter_dynamic(&mut self, _: &Arc<DynamicShape>, _: usize) {}
+    fn enter(&mut self, shape: &'static NodeShape, _: usize) -> Visit {
+        self.begin(shape.kind)
+    }
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, _: usize) -> Visit {
+        self.begin(shape.kind())
+    }
+    fn refuse(&mut self, _: TreeError) {}
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, _: &'a dyn Leaf) {}
-    fn exit(&mut self) {}
-    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
-        self.0.get_or_insert(identity);
-        SharedVisit::Skip
+    fn exit(&mut self) {
+        self.open.pop();
+    }
+    fn shared(&mut self, identity: NodeIdentity) -> Visit {
+        self.found.get_or_insert(identity);
+        Visit::Skip
     }
     fn weak(&mut self, _: Option<NodeIdentity>) {}
 }
@@ -339,7 +365,7 @@ impl<'a> Spliced<'a> {
             let Some((treedef, at)) = replacement.target.inside else {
                 continue;
             };
-            let (leaves, new) = flatten_as_tree(replacement.value, arena);
+            let (leaves, new) = flatten_as_tree(replacement.value, arena)?;
             if !new.has_tree_form() {
                 return Err(TreeError::Build {
                     node: "dynamic tree",

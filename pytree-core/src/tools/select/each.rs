@@ -149,7 +149,7 @@ fn find<M: Pytree, T: Pytree>(
     places: &Places,
     selected: &[&T],
 ) -> Result<Vec<usize>, TreeError> {
-    let graph = Graph::of(model, &places.treedef);
+    let graph = Graph::of(model, &places.treedef)?;
     let by_first_leaf = graph.by_first_leaf();
     let selected = selected.iter().map(|value| {
         let selected = Selected::of(*value)?;

@@ -1,6 +1,6 @@
 //! The device that part of a program has chosen by `with_device`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use super::Device;
 use crate::tensor::Tensor;
@@ -8,7 +8,9 @@ use crate::tensor::Tensor;
 thread_local! {
     /// Whether `CHOSEN` is a device other than the host. Every operation reads this flag.
     static IS_CHOSEN: Cell<bool> = const { Cell::new(false) };
-    static CHOSEN: RefCell<Device> = const { RefCell::new(Device::HOST) };
+}
+pytree_core::per_thread! {
+    static CHOSEN: Device = Device::HOST;
 }
 
 /// Calls a function with `device` as the chosen device. Compiled functions, operations and new tensors use the chosen

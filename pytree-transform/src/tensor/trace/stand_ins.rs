@@ -5,15 +5,17 @@
 //! captured may already have finished. The function captured the same tensor, so the recorded call has an operand for
 //! the tensor. While the rule runs, this operand is the stand-in of the captured tensor.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 
 thread_local! {
-    static STAND_INS: RefCell<Vec<StandIns>> = const { RefCell::new(Vec::new()) };
     static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+pytree_core::per_thread! {
+    static STAND_INS: Vec<StandIns> = Vec::new();
 }
 
 /// Maps the handle of each tensor that a rule captured to the tensor and its stand-in.

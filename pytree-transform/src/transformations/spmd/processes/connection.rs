@@ -3,7 +3,6 @@
 //! A communicator belongs to the thread that made the mesh. The engine of a device must be usable from all threads, so it
 //! holds a key, and a thread-local table holds the communicators.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,9 +131,9 @@ fn connected(
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
+pytree_core::per_thread! {
     /// The axes of the meshes that this thread has made, by the keys of their connections.
-    static CONNECTED: RefCell<Vec<(u64, Rc<[ConnectedAxis]>)>> = const { RefCell::new(Vec::new()) };
+    static CONNECTED: Vec<(u64, Rc<[ConnectedAxis]>)> = Vec::new();
 }
 
 /// The processes of a mesh.
@@ -181,8 +180,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let Some(own) = self.key else { return };
         // In another thread than the one that made the mesh, there is nothing to remove.
-        let ended = CONNECTED.try_with(|known| {
-            let mut known = known.borrow_mut();
+        let ended = CONNECTED.with_borrow_mut(|known| {
             let position = known.iter().position(|(key, _)| *key == own);
             position.map(|position| known.swap_remove(position))
         });
