@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_some, pairs};
-use pytree_core::graph;
+use pytree_core::{TreeDef, graph, partition};
 
 use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
@@ -28,7 +28,14 @@ use crate::transformations::returned::{Returned, always};
 /// Gives a function a custom gradient, which two functions, `forward` and `backward`, compute.
 ///
 /// `forward` returns the result and the residuals, which are the values that `backward` needs. `backward` takes the
-/// residuals and the cotangent of the result, and returns the cotangent of the argument.
+/// residuals and the cotangent of the result, and returns the cotangent of the argument: a value with the structure of
+/// the argument, or a part of it, as [`grad`](crate::grad) and the pullback of [`vjp`](crate::vjp) return. The cotangent
+/// of a leaf that the part does not hold is zero.
+///
+/// The states of a model, such as running statistics, are leaves of the argument, too. [`grad`](crate::grad) and
+/// `vjp` return no cotangents of states, so the part has none: a state has no influence on the derivative. If `backward`
+/// returns a whole model, it returns zeros for the states; another cotangent of a state is passed on to the function
+/// from which the state comes.
 ///
 /// Higher-order derivatives differentiate both functions. Forward mode is not supported. For leaves that are not
 /// floats, `backward` receives zeros as cotangents, and the cotangents that it returns are ignored. All three functions
@@ -50,20 +57,54 @@ use crate::transformations::returned::{Returned, always};
 /// assert_eq!(slope.to_vec::<f32>(), [0.5, 1.0]);
 /// ```
 ///
+/// `backward` of a function of a model may call `vjp`, whose pullback returns a part of the model:
+/// ```
+/// use pytree_core::Module;
+/// use pytree_transform::{Tensor, custom_vjp, grad, vjp};
+///
+/// #[derive(Module, Clone)]
+/// struct Line {
+///     #[param]
+///     slope: Tensor,
+///     #[state]
+///     count: Tensor,
+/// }
+///
+/// fn apply(line: &Line, x: &Tensor) -> Tensor {
+///     &line.slope * x + &line.count
+/// }
+///
+/// // Gradients of at most 1.
+/// let clipped = custom_vjp(
+///     |(line, x): &(Line, Tensor)| apply(line, x),
+///     |(line, x)| (apply(line, x), (line.clone(), x.clone())),
+///     |arguments, cotangent: Tensor| {
+///         let (_, pullback) = vjp(|(line, x): &(Line, Tensor)| apply(line, x), &arguments);
+///         let (line, x) = pullback.call(&cotangent);
+///         (line.map(|slope| slope.clip(-1.0, 1.0)), x)
+///     },
+/// );
+/// let line = Line { slope: Tensor::from(2.0_f32), count: Tensor::from(0.5_f32) };
+/// let slope = grad(|line: &Line| clipped(&(line.clone(), Tensor::from(3.0_f32))))(&line);
+/// assert_eq!(slope["slope"].item::<f32>(), 1.0);
+/// ```
+///
 /// # Panics
 /// Under a transformation, the returned function panics if `forward` returns a result that differs from the result of
-/// `function` in structure, shapes or dtypes, or if the cotangent that `backward` returns differs from the argument.
+/// `function` in structure, shapes or dtypes, or if the cotangent that `backward` returns is neither like the argument
+/// nor a part of it.
 #[doc(alias("jax.custom_vjp", "torch.autograd.Function"))]
 #[track_caller]
-pub fn custom_vjp<'f, A, R, S, K>(
+pub fn custom_vjp<'f, A, R, S, C, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
     forward: impl Fn(&A) -> (R::Value, S) + Send + Sync + 'static,
-    backward: impl Fn(S, R::Value) -> A + Send + Sync + 'static,
+    backward: impl Fn(S, R::Value) -> C + Send + Sync + 'static,
 ) -> CustomVjp<'f, A, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
     S: Traceable,
+    C: Traceable,
 {
     let line = Location::caller();
     let rule = Arc::new(UserRule { forward, backward });
@@ -92,14 +133,14 @@ trait Forward<A, R, S>: Fn(&A) -> (R, S) + Send + Sync + 'static {}
 impl<A, R, S, F: Fn(&A) -> (R, S) + Send + Sync + 'static> Forward<A, R, S> for F {}
 
 /// The function `backward` of a rule, which returns the cotangent of the argument.
-trait Backwards<A, R, S>: Fn(S, R) -> A + Send + Sync + 'static {}
-impl<A, R, S, B: Fn(S, R) -> A + Send + Sync + 'static> Backwards<A, R, S> for B {}
+trait Backwards<C, R, S>: Fn(S, R) -> C + Send + Sync + 'static {}
+impl<C, R, S, B: Fn(S, R) -> C + Send + Sync + 'static> Backwards<C, R, S> for B {}
 
 const RECORDER: Recorder = Recorder::CustomVjp;
 
-fn run<A: Traceable, R: Traceable, S: Traceable, E>(
+fn run<A: Traceable, R: Traceable, S: Traceable, C: Traceable, E>(
     function: &impl Fn(&A) -> Result<R, E>,
-    rule: &Arc<UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>>,
+    rule: &Arc<UserRule<impl Forward<A, R, S>, impl Backwards<C, R, S>>>,
     argument: &A,
     line: &'static Location<'static>,
 ) -> Result<R, E> {
@@ -166,8 +207,8 @@ struct RecordedRule {
 
 /// Runs and records a rule. The inputs of the recorded `forward` are the argument and the tensors that the function
 /// captured. These captured tensors are also the last residuals.
-fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
-    rule: &UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>,
+fn record_rule<A: Traceable, R: Traceable, S: Traceable, C: Traceable>(
+    rule: &UserRule<impl Forward<A, R, S>, impl Backwards<C, R, S>>,
     form: &Form,
     result: &Form,
     of_function: &Captured,
@@ -217,7 +258,8 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
         let cotangent: R = rebuild(&result.treedef, cotangents);
         let run = || nested(RECORDER, line, || (rule.backward)(residuals, cotangent));
         let (leaves, treedef) =
-            of_function.replaced(&stand_ins, || flatten::<A>(&at_own_lines(run)));
+            of_function.replaced(&stand_ins, || flatten::<C>(&at_own_lines(run)));
+        let (leaves, treedef) = whole(leaves, treedef, form);
         let mistake = form.mistake(
             "the cotangent that `backward` returns differs from the argument",
             &Form::of(treedef, &leaves),
@@ -244,6 +286,19 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
             jaxpr: back,
             captured: back_captured,
         },
+    }
+}
+
+/// Returns the cotangent of a whole argument of the form `form`: if `treedef` is a part of the argument, the other
+/// cotangents are zeros. Returns a cotangent with another structure unchanged.
+fn whole(leaves: Vec<Tensor>, treedef: TreeDef, form: &Form) -> (Vec<Tensor>, TreeDef) {
+    if treedef == form.treedef {
+        return (leaves, treedef);
+    }
+    let zeros = |position: usize| or_zeros(None, &form.infos[position]);
+    match partition::fill(&treedef, leaves.clone(), &form.treedef, zeros) {
+        Some(filled) => (filled, form.treedef.clone()),
+        None => (leaves, treedef),
     }
 }
 
