@@ -43,7 +43,7 @@ pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
     Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType, PathKey,
     PytreeOf, Ref, ReferenceError, SelectPart, Selector, ShapeError, ShapeMismatch, Shared, Tree,
-    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, at, at_each, axes, depth, diff, edit,
+    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, arrays, at, at_each, axes, depth, diff, edit,
     graph, kind, lint, match_structure, nodes, partition, refs, tree,
 };
 pub use pytree_derive::{
@@ -55,7 +55,7 @@ pub use pytree_nn::{Model, checkpoint, data, export, files, training};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{
-    AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
+    AbstractArray, Axes, DType, Jaxpr, Jit, JitMut, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
     Scalar, Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution,
     custom_jvp, custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev,
     jit, jit_mut, jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel,

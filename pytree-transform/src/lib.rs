@@ -109,6 +109,7 @@ pub mod raw {
     use crate::tensor::trace::Payload;
 
     pub use crate::base::error::{Called, called};
+    pub use crate::base::warning::warn_of_debug_build;
     pub use crate::passes::each_pass;
     pub use pytree_derive::debug_print_of_tokens;
 

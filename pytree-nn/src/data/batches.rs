@@ -50,6 +50,38 @@ pub enum LastBatch {
 /// }
 /// assert_eq!(batches.per_epoch(), 2);
 /// ```
+///
+/// The type of batches of tensors is long: `Batches<Arrays<(Tensor, Tensor)>>`. Its short name is [`BatchesOf`]. A
+/// function that accepts any batches takes a [`Source`]:
+/// ```
+/// use pytree_nn::data::{Batch, Batches, BatchesOf, Source};
+/// use pytree_nn::{Activation, Mlp, Model, Optimizer, Rngs, adam, mse};
+/// use pytree_transform::{DType, Tensor, jit_mut, value_and_grad_mut};
+///
+/// /// Trains a model for an epoch. Returns the loss of the last step.
+/// fn fit<M: Model, B: Batch, S: Source<Example = B>>(
+///     model: &mut M,
+///     optimizer: &mut Optimizer<M>,
+///     batches: &Batches<S>,
+///     loss: impl Fn(&mut M, &B) -> Tensor + Send + Sync + 'static,
+/// ) -> Option<f32> {
+///     let step = jit_mut(move |(model, optimizer, batch): (&mut M, &mut Optimizer<M>, B)| {
+///         let (loss, gradient) = value_and_grad_mut(|model: &mut M| loss(model, &batch))(model);
+///         optimizer.update(model, &gradient);
+///         loss
+///     });
+///     let losses = batches.epoch(0).map(|batch| step((&mut *model, &mut *optimizer, batch)));
+///     losses.last().map(|loss| loss.item())
+/// }
+///
+/// let mut rngs = Rngs::new(0);
+/// let (x, y) = (rngs.normal(DType::F32, [8, 2]), Tensor::zeros(DType::F32, [8, 1]));
+/// let batches: BatchesOf<(Tensor, Tensor)> = Batches::new((x, y), 4);
+/// let mut model = Mlp::new(&[2, 3, 1], Activation::Tanh, &mut rngs);
+/// let mut optimizer = Optimizer::new(&model, adam(1e-2));
+/// let loss = |model: &mut Mlp, (x, y): &(Tensor, Tensor)| mse(&model.forward(x), y);
+/// assert!(fit(&mut model, &mut optimizer, &batches, loss).is_some());
+/// ```
 #[doc(alias("torch.utils.data.DataLoader", "grain.DataLoader"))]
 #[derive(Debug)]
 pub struct Batches<S> {
@@ -61,6 +93,10 @@ pub struct Batches<S> {
     is_padded: bool,
     ahead: usize,
 }
+
+/// The batches of a pytree of tensors, which [`Batches::new`] makes: of pairs of a tensor of inputs and a tensor of
+/// targets, unless another type is given.
+pub type BatchesOf<T = (Tensor, Tensor)> = Batches<Arrays<T>>;
 
 impl<S> Clone for Batches<S> {
     fn clone(&self) -> Self {

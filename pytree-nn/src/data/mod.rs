@@ -15,7 +15,7 @@ mod position;
 mod prefetch;
 mod source;
 
-pub use batches::{Batches, LastBatch};
+pub use batches::{Batches, BatchesOf, LastBatch};
 pub use error::DataError;
 pub use position::Position;
-pub use source::{Arrays, Examples, Padded, Source, SourceError, examples};
+pub use source::{Arrays, Batch, Examples, Padded, Source, SourceError, examples};

@@ -13,6 +13,15 @@ use crate::data::DataError;
 /// The error of a [`Source`]: any error type that may be sent to another thread.
 pub type SourceError = Box<dyn Error + Send + Sync>;
 
+/// A batch, or an example, that generic training code passes to compiled functions, clones and sends to other threads.
+/// Use this trait as the bound of functions that accept batches of any type, as [`Model`](crate::Model) is the bound for
+/// models; see [`Batches`](crate::data::Batches).
+///
+/// Do not implement this trait: all types that meet its bounds implement it.
+pub trait Batch: PytreeOf<Tensor> + Clone + Send + Sync {}
+
+impl<T: PytreeOf<Tensor> + Clone + Send + Sync> Batch for T {}
+
 /// A dataset that gives one example at a time, for example from files on disk.
 ///
 /// An example is a pytree of tensors without an axis for the batch. All examples have the same structure, shapes and

@@ -16,7 +16,7 @@ use pytree_core::{
     partition,
 };
 use pytree_derive::panicking_twin;
-use pytree_transform::{Gradient, Tensor};
+use pytree_transform::{Gradient, Tensor, raw};
 
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::convert_floats::at_least_f32;
@@ -111,8 +111,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         mut transformation: Chain,
         filter: &Filter,
     ) -> Result<Self, OptimizerError> {
+        let (leaves, treedef) = graph::try_flatten::<Tensor, M>(model)?;
         axes::check_any_stack(model).map_err(OptimizerError::Shapes)?;
-        let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
         let trained = filter
             .choose(&treedef, &leaves)
             .map_err(OptimizerError::Filter)?;
@@ -294,8 +294,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     where
         M: SelectPart<Tensor>,
     {
+        raw::warn_of_debug_build();
         let (mut leaves, treedef, references) =
-            boundary::flatten_with_references::<Tensor, M>(model);
+            boundary::try_flatten_with_references::<Tensor, M>(model)?;
         let choices = choices_now(&self.choices, &treedef)?;
         let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
         let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {

@@ -19,6 +19,8 @@ pub enum WarningKind {
     Retraced,
     /// A compiled function changes states of its argument but does not return them, so the changes are lost.
     DroppedState,
+    /// The library was built without optimizations. Given once for the process.
+    DebugBuild,
 }
 
 /// A warning about a program, as the hook receives it. The display of a warning is its message.
@@ -76,6 +78,28 @@ fn replace(hook: Option<Hook>) {
     drop(current);
     drop(before);
 }
+
+/// Warns once that the library was built without optimizations, and says how to build it. Does nothing in any other
+/// build. Training code calls this function.
+#[track_caller]
+#[inline]
+pub fn warn_of_debug_build() {
+    #[cfg(unoptimized)]
+    {
+        static IS_GIVEN: std::sync::Once = std::sync::Once::new();
+        let line = Location::caller();
+        IS_GIVEN.call_once(|| {
+            warn(WarningKind::DebugBuild, line, || DEBUG_BUILD.to_owned());
+        });
+    }
+}
+
+#[cfg(unoptimized)]
+const DEBUG_BUILD: &str = "this is a build without optimizations, in which training takes 40 to 70 times as long; run with `--release`, or write this in the Cargo.toml of the workspace:
+[profile.dev]
+opt-level = 1
+[profile.dev.package.\"*\"]
+opt-level = 3";
 
 /// Gives a warning. Does nothing if a warning of this kind was already given for this line.
 pub(crate) fn warn(
