@@ -43,8 +43,8 @@ pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
     Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType, PathKey,
     PytreeOf, Ref, ReferenceError, SelectPart, Selector, ShapeError, ShapeMismatch, Shared, Tree,
-    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, arrays, at, at_each, axes, depth, diff, edit,
-    graph, kind, lint, match_structure, nodes, partition, refs, tree,
+    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, arrays, at, at_each, axes, depth, diff,
+    edit, graph, kind, lint, match_structure, nodes, partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,

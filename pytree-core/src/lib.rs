@@ -27,9 +27,7 @@ pub use crate::base::path::{AsKeyPath, KeyPath, PathKey};
 pub use crate::base::{error, kind, path};
 pub use crate::contract::flatten::Sharing;
 pub use crate::contract::handles::AnyReference;
-pub use crate::contract::pytree::{
-    Pytree, PytreeOf, ReferenceNode, SharedNode, Visit, Visitor,
-};
+pub use crate::contract::pytree::{Pytree, PytreeOf, ReferenceNode, SharedNode, Visit, Visitor};
 pub use crate::contract::unflatten::{Contents, Unflattener};
 pub use crate::module::annotated::{Annotated, Metadata};
 pub use crate::module::dynamic_module::DynamicModule;
@@ -67,9 +65,9 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object,
 #[doc(hidden)]
 pub use crate::base::{bug, half_text, per_thread, suggest};
 #[doc(hidden)]
-pub use crate::contract::pytree::not_rebuilt;
-#[doc(hidden)]
 pub use crate::contract::handles::References;
+#[doc(hidden)]
+pub use crate::contract::pytree::not_rebuilt;
 #[doc(hidden)]
 pub use crate::references::{boundary, level};
 #[doc(hidden)]

@@ -489,7 +489,8 @@ fn transformations_work_in_destructors_of_a_thread() {
             let square = jit(|x: Tensor| (&x * &x + 1.0_f32).sum());
             let slope = grad(|x: &Tensor| (x * x).sum());
             let (scale, count) = (Tensor::from(2.0_f32), Ref::new(Tensor::from(1.0_f32)));
-            let counted = jit(|(count, x): (Ref<Tensor>, Tensor)| count.update(|count| count + x.sum()));
+            let counted =
+                jit(|(count, x): (Ref<Tensor>, Tensor)| count.update(|count| count + x.sum()));
             counted((count.clone(), x.clone()));
             let rows = vmap(move |x: Tensor| x * &scale);
             let mut found = square(x.clone()).to_vec::<f32>();

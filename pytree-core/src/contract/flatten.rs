@@ -91,9 +91,7 @@ pub(crate) fn borrowing_typed<'v, 'a, L: Leaf>(
 }
 
 /// Returns a callback that collects clones of leaves of any types.
-pub(crate) fn cloning(
-    leaves: &mut Vec<AnyLeaf>,
-) -> impl FnMut(&dyn Leaf) -> Result<(), TreeError> {
+pub(crate) fn cloning(leaves: &mut Vec<AnyLeaf>) -> impl FnMut(&dyn Leaf) -> Result<(), TreeError> {
     |leaf| {
         leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         Ok(())
@@ -163,7 +161,9 @@ impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Flatten<'a, F> {
     /// Ends the walk, because a deeper traversal would overflow the stack.
     #[cold]
     fn too_deep(&mut self, limit: usize) -> Visit {
-        let path = self.builder.path_to(self.builder.num_open().saturating_sub(1));
+        let path = self
+            .builder
+            .path_to(self.builder.num_open().saturating_sub(1));
         self.obstacle.meet(TreeError::TooDeep { limit, path });
         Visit::Skip
     }
@@ -244,7 +244,7 @@ impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Flatten<'a, F> {
     pub(crate) fn finish(mut self) -> Result<TreeDef, TreeError> {
         self.obstacle.or(|| self.builder.check())??;
         for (alias, target) in self.weak {
-                self.builder.set_target(alias, self.seen.get(target));
+            self.builder.set_target(alias, self.seen.get(target));
         }
         Ok(self.builder.finish())
     }

@@ -199,9 +199,13 @@ impl References {
     pub(crate) fn is_written_here(&self, position: usize) -> bool {
         match (self.cells.get(position), self.read.as_deref()) {
             (Some(cell), _) => cell.0.is_written_here(),
-            (None, Some(Read { beside: Some(beside), .. })) => {
-                beside.is_written_here(position - self.len())
-            }
+            (
+                None,
+                Some(Read {
+                    beside: Some(beside),
+                    ..
+                }),
+            ) => beside.is_written_here(position - self.len()),
             _ => false,
         }
     }

@@ -57,11 +57,7 @@ pub(crate) fn structure<T: Pytree>(value: &T) -> Result<TreeDef, TreeError> {
 
 /// Returns the structure of a value of the type `type_`. If `is_uniform` is true, all values of the type have the same
 /// structure.
-fn structure_of(
-    value: &dyn Pytree,
-    type_: TypeId,
-    is_uniform: bool,
-) -> Result<TreeDef, TreeError> {
+fn structure_of(value: &dyn Pytree, type_: TypeId, is_uniform: bool) -> Result<TreeDef, TreeError> {
     let recent = RECENT.try_with(|recent| recent.borrow().find(type_));
     if let Ok(Some(treedef)) = recent
         && (is_uniform || Match::again(&treedef).run(value))

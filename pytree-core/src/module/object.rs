@@ -11,10 +11,10 @@ use std::hash::{Hash, Hasher};
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
 use crate::treedef::Notation;
-use crate::contract::obstacle::passed;
 use crate::trees::functions::flatten_as_tree;
 
 /// Rebuilds a boxed trait object of one concrete type. A constructor is a static value of the treedef.

@@ -98,7 +98,9 @@ pub fn try_for_each<A: Element, M: Pytree>(
 #[track_caller]
 pub fn to_vec<A: Element, M: Pytree>(model: &M) -> Vec<A> {
     let mut elements = Vec::new();
-    for_each(model, |array: ArrayViewD<'_, A>| elements.extend(array.iter().copied()));
+    for_each(model, |array: ArrayViewD<'_, A>| {
+        elements.extend(array.iter().copied())
+    });
     elements
 }
 

@@ -7,9 +7,9 @@ use crate::base::error::Difference;
 use crate::base::path::KeyPath;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
-use crate::contract::obstacle::passed;
 use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.

@@ -10,11 +10,11 @@ use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
+use crate::contract::obstacle::passed;
 use crate::contract::pytree::Pytree;
 use crate::module::dynamic_module::not_trainable;
 use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
-use crate::contract::obstacle::passed;
 use crate::trees::functions::flatten_borrowed;
 
 /// A fact about a model that [`lint`] reports. If the fact is a mistake, the displayed text says how to fix the model.

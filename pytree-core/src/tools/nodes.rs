@@ -22,8 +22,8 @@ use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
-use crate::tools::edit::place::Parents;
 use crate::tools::diff::diff;
+use crate::tools::edit::place::Parents;
 use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::graph;
 

@@ -159,8 +159,12 @@ impl Builder {
         // The last announced child, the last announced child in it, and so on: where a call of `exit` may be missing
         // or extra.
         let mut types = Vec::new();
-        while let Some(&Node { shape, arity, size, .. }) = self.nodes.get(node) {
-            if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) && !StandIn::is(shape) {
+        while let Some(&Node {
+            shape, arity, size, ..
+        }) = self.nodes.get(node)
+        {
+            if matches!(shape.kind, NodeKind::Struct | NodeKind::TupleStruct) && !StandIn::is(shape)
+            {
                 types.push(short_name((shape.type_name)()));
             }
             // A node that has not ended has the size 1; its first child comes next.

@@ -8,8 +8,8 @@ use std::any::Any;
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::text::short_name;
 use crate::base::path::{KeyPath, PathKey};
+use crate::base::text::short_name;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{
     Flatten, Handles, Sharing, borrowing, borrowing_typed, cloning, mapping,

@@ -143,12 +143,18 @@ mod circle {
     #[test]
     fn types_that_contain_each_other_are_pytrees() {
         let tree = branch(3);
-        assert_eq!(tree::leaves::<f32, _>(&tree), [&1.0, &2.0, &1.0, &2.0, &1.0, &2.0, &1.0]);
+        assert_eq!(
+            tree::leaves::<f32, _>(&tree),
+            [&1.0, &2.0, &1.0, &2.0, &1.0, &2.0, &1.0]
+        );
         let doubled = tree::map(&tree, |x: &f32| 2.0 * x);
         assert_eq!(tree::map(&doubled, |x: &f32| x / 2.0), tree);
         nodes::check_impl(&tree).unwrap();
         let error = tree::try_leaves::<f32, _>(&branch(200)).unwrap_err();
-        assert!(matches!(error, TreeError::TooDeep { limit: 256, .. }), "{error}");
+        assert!(
+            matches!(error, TreeError::TooDeep { limit: 256, .. }),
+            "{error}"
+        );
         let inside = Block {
             scale: 3.0,
             layers: Vec::new(),

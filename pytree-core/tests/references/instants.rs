@@ -31,7 +31,10 @@ fn outdated_values_are_not_written() {
         [left + 1, right + 1]
     })
     .unwrap_err();
-    let TreeError::Reference(ReferenceError::Conflict { path, unrepeated, .. }) = &error else {
+    let TreeError::Reference(ReferenceError::Conflict {
+        path, unrepeated, ..
+    }) = &error
+    else {
         panic!("{error}");
     };
     assert_eq!(

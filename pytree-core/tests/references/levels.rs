@@ -184,7 +184,12 @@ fn references_work_in_destructors_of_a_thread() {
         let level = TraceLevel::begin("jit", LevelKind::Recording);
         let refused = count.try_set(2).is_err();
         drop(level);
-        (count.get(), shown, refused, graph::flatten::<i32, _>(&count).0)
+        (
+            count.get(),
+            shown,
+            refused,
+            graph::flatten::<i32, _>(&count).0,
+        )
     });
     assert_eq!(found, (6, "Ref(6)".to_owned(), true, vec![6]));
 }

@@ -4,9 +4,9 @@
 
 use pytree_core::level::{LevelKind, TraceLevel};
 use pytree_core::{
-    DynamicModule, Filter, KeyPath, Module, Pytree, Ref, Shared, TreeError, Unflattener,
-    Visitor, WeakShared, at, at_each, boundary, edit, graph, module_object, nodes,
-    partition, ravel, refs, tree,
+    DynamicModule, Filter, KeyPath, Module, Pytree, Ref, Shared, TreeError, Unflattener, Visitor,
+    WeakShared, at, at_each, boundary, edit, graph, module_object, nodes, partition, ravel, refs,
+    tree,
 };
 
 /// Runs all checks.
@@ -273,7 +273,9 @@ pub(crate) fn values_read_into_modules_are_errors() {
     let mut module = DynamicModule::<f32>::typed("Layer").unwrap();
     is_too_deep(quiet(|| module.register_state("deep", deep())));
     let holder = (Some(Shared::new(1.0_f32)), 2.0_f32);
-    is_too_deep(quiet(|| edit::replace_at::<_, _>(&holder, "[0]", node.clone())));
+    is_too_deep(quiet(|| {
+        edit::replace_at::<_, _>(&holder, "[0]", node.clone())
+    }));
     is_too_deep(quiet(|| boundary::try_flatten_any_with_references(&node)));
     is_too_deep(quiet(|| {
         tree::transpose::<_, Node, f32>(&node, &tree::structure(&(1.0_f32,)), None)

@@ -92,7 +92,10 @@ fn message(value: &impl Pytree) -> String {
         edit::try_paths_of::<f32>(value).map(drop),
     ];
     let messages = errors.map(|error| error.unwrap_err().to_string());
-    assert!(messages.iter().all(|text| *text == messages[0]), "{messages:?}");
+    assert!(
+        messages.iter().all(|text| *text == messages[0]),
+        "{messages:?}"
+    );
     messages[0].clone()
 }
 
@@ -103,14 +106,16 @@ fn honest_impl_is_accepted() {
     assert_eq!(nodes::copy(&honest), honest);
 }
 
-const FIX: &str =
-    "`Liar`, pass `enter` the number of children, and call `exit` once after them";
+const FIX: &str = "`Liar`, pass `enter` the number of children, and call `exit` once after them";
 
 #[test]
 fn wrong_number_of_children_names_the_type() {
     for (announced, shown) in [(1, "1"), (3, "3"), (0, "0"), (usize::MAX, "4294967295")] {
         for (text, path) in [
-            (message(&(1.0_f32, liar(Lie::Announces(announced)), 2.0_f32)), "[1]"),
+            (
+                message(&(1.0_f32, liar(Lie::Announces(announced)), 2.0_f32)),
+                "[1]",
+            ),
             (message(&vec![(liar(Lie::Announces(announced)),)]), "[0][0]"),
         ] {
             assert_eq!(
@@ -145,7 +150,10 @@ fn unread_static_value_names_the_type() {
     let ignores = (liar(Lie::IgnoresStatic), 1.0_f32);
     let error = nodes::try_copy(&ignores).unwrap_err().to_string();
     assert!(error.contains("0 of 1 static values were read"), "{error}");
-    assert!(error.contains("in the impl of `Pytree` for `Liar` call `aux`"), "{error}");
+    assert!(
+        error.contains("in the impl of `Pytree` for `Liar` call `aux`"),
+        "{error}"
+    );
     assert!(edit::try_apply(ignores, |_: &mut f32| ()).is_err());
 }
 
@@ -153,9 +161,20 @@ fn unread_static_value_names_the_type() {
 fn swapped_leaves_are_found_by_the_check() {
     let swaps = liar(Lie::SwapsLeaves);
     let error = nodes::check_impl(&swaps).unwrap_err();
-    assert!(matches!(error, TreeError::ChangedByRebuilding { .. }), "{error}");
-    assert!(error.to_string().starts_with("a `Liar` changes when it is built again"), "{error}");
-    assert!(error.to_string().contains("2 of 2 leaves differ"), "{error}");
+    assert!(
+        matches!(error, TreeError::ChangedByRebuilding { .. }),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .starts_with("a `Liar` changes when it is built again"),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("2 of 2 leaves differ"),
+        "{error}"
+    );
 }
 
 /// Leaves with names that are known only at run time.
@@ -199,13 +218,20 @@ fn shape_made_at_run_time_is_built_again() {
     assert_eq!(doubled, Row::new(&["width", "height"], &[2.0, 4.0]));
     let (leaves, treedef) = tree::flatten::<f32, _>(&(row.clone(), 5.0_f32));
     assert_eq!(treedef.leaf_paths()[1].to_string(), "[0].height");
-    assert_eq!(tree::unflatten::<(Row, f32), f32>(&treedef, leaves).unwrap().0, row);
+    assert_eq!(
+        tree::unflatten::<(Row, f32), f32>(&treedef, leaves)
+            .unwrap()
+            .0,
+        row
+    );
     let changed = edit::replace_at(&row, "height", 7.0_f32).unwrap();
     assert_eq!(changed.values, [1.0, 7.0]);
     let error = tree::unflatten::<Row, f32>(&tree::structure(&vec![1.0_f32]), vec![1.0]);
     let error = error.unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot build a shape made at run time at the root: the treedef has a list there"),
+        error.starts_with(
+            "cannot build a shape made at run time at the root: the treedef has a list there"
+        ),
         "{error}"
     );
 }

@@ -68,7 +68,9 @@ fn panic_has_the_message_of_the_error() {
     let model = (1.0_f32, 2_i32);
     assert_eq!(
         panics(|| edit::apply(model, |_: &mut String| ())),
-        edit::try_apply(model, |_: &mut String| ()).unwrap_err().to_string()
+        edit::try_apply(model, |_: &mut String| ())
+            .unwrap_err()
+            .to_string()
     );
     assert_eq!(
         panics(|| nodes::copy(&Wrong(1.0))),
@@ -77,7 +79,9 @@ fn panic_has_the_message_of_the_error() {
     let layers = errors::doubles();
     assert_eq!(
         panics(|| graph::flatten::<f32, _>(&layers)),
-        graph::try_flatten::<f32, _>(&layers).unwrap_err().to_string()
+        graph::try_flatten::<f32, _>(&layers)
+            .unwrap_err()
+            .to_string()
     );
 }
 

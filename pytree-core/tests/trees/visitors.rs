@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pytree_core::shape::{ABSENT, DynamicShape, Field, NodeShape, TUPLE};
 use pytree_core::{
-    Filter, Leaf, Pytree, PytreeOf, Shared, StaticRef, Tree, TreeError, Unflattener, Visit, Visitor, edit,
-    graph, match_structure, partition, tree,
+    Filter, Leaf, Pytree, PytreeOf, Shared, StaticRef, Tree, TreeError, Unflattener, Visit,
+    Visitor, edit, graph, match_structure, partition, tree,
 };
 
 /// Writes down what it is shown; of an absent place and of a dynamic tree by the defaults.
@@ -301,7 +301,9 @@ fn map2_reports_walks_that_disagree() {
         let error = tree::map2(&miscounted, &miscounted, |left: &f64, _: &f64| *left).err();
         assert_eq!(
             error.unwrap().to_string(),
-            format!("`each_pair` visits 2 leaves of a `Miscounted`, and `map_leaves` visits {visits}; make both methods of the impl of `PytreeOf` visit each leaf once")
+            format!(
+                "`each_pair` visits 2 leaves of a `Miscounted`, and `map_leaves` visits {visits}; make both methods of the impl of `PytreeOf` visit each leaf once"
+            )
         );
     }
 }

@@ -197,9 +197,9 @@ impl<F: Float> Tiles<F> {
     pub(super) fn borrow(count: usize, length: usize) -> Self {
         let spare = F::spare().try_with(|spare| spare.borrow_mut().pop());
         let mut registers = spare.ok().flatten().unwrap_or_else(|| Registers {
-                floats: Vec::new(),
-                bools: Vec::new(),
-            });
+            floats: Vec::new(),
+            bools: Vec::new(),
+        });
         if registers.floats.len() < count {
             registers.floats.resize_with(count, Register::default);
             registers.bools.resize_with(count, Register::default);

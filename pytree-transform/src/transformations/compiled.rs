@@ -216,9 +216,8 @@ impl<T, E> Compiled<T, E> {
             let place = self.place(&entry, &leaves);
             match self.evaluate(&entry, &place, leaves, &references) {
                 Err(error)
-                    if error.is_conflict()
-                        && !error.is_own_conflict()
-                        && entry.is_repeatable() => {}
+                    if error.is_conflict() && !error.is_own_conflict() && entry.is_repeatable() => {
+                }
                 outcome => return Ok(self.ending(&entry).with(outcome)),
             }
             drop((entry, references));

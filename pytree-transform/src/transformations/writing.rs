@@ -8,9 +8,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use pytree_core::{TreeDef, Visit, Visitor};
 use pytree_core::boundary::Visited;
 use pytree_core::shape::TUPLE;
+use pytree_core::{TreeDef, Visit, Visitor};
 
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;

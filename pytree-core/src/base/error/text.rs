@@ -171,7 +171,10 @@ impl fmt::Display for VisitProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Children { announced, visited } => {
-                write!(f, "`enter` announces {announced} children, and `visit` visits {visited}")
+                write!(
+                    f,
+                    "`enter` announces {announced} children, and `visit` visits {visited}"
+                )
             }
             Self::NotEnded(1) => f.write_str("a call of `enter` has no call of `exit`"),
             Self::NotEnded(count) => write!(f, "{count} calls of `enter` have no call of `exit`"),

@@ -1,6 +1,5 @@
 //! The rules that determine which references this thread can currently write.
 
-
 use crate::base::identity::NodeIdentity;
 use crate::base::kind::LeafKind;
 
