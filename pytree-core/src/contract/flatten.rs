@@ -372,14 +372,12 @@ impl<'a, F: FnMut(&'a dyn Leaf) -> Result<(), TreeError>> Visitor<'a> for Flatte
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &mut self.writer {
-            Some(writer) => writer.push(content),
-            None => {
-                let path = self.builder.path();
-                self.obstacle.meet(TreeError::BehindReference { path });
-                &()
-            }
+        if let Some(writer) = &mut self.writer {
+            return writer.push(content);
         }
+        let path = self.builder.path();
+        self.obstacle.meet(TreeError::BehindReference { path });
+        &()
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
         if self.sharing == Sharing::Duplicate && target.is_some() {

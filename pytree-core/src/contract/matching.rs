@@ -334,13 +334,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        match &mut self.writer {
-            Some(writer) => writer.push(content),
-            None => {
-                self.matches = false;
-                &()
-            }
+        if let Some(writer) = &mut self.writer {
+            return writer.push(content);
         }
+        self.matches = false;
+        &()
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
         if self.sharing == Sharing::Duplicate && target.is_some() {

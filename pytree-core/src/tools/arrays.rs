@@ -99,7 +99,7 @@ pub fn try_for_each<A: Element, M: Pytree>(
 pub fn to_vec<A: Element, M: Pytree>(model: &M) -> Vec<A> {
     let mut elements = Vec::new();
     for_each(model, |array: ArrayViewD<'_, A>| {
-        elements.extend(array.iter().copied())
+        elements.extend(array.iter().copied());
     });
     elements
 }
