@@ -154,7 +154,7 @@ impl Scope {
         let mut flatten =
             Flatten::new(Sharing::Preserve, borrowing(&mut leaves)).with_arena(&arena);
         value.visit_arrays(&mut flatten);
-        drop(flatten);
+        passed(flatten.finish());
         if self.owner() == Owner::Result {
             let arrays = leaves
                 .iter()
@@ -402,6 +402,7 @@ fn places<M: Pytree>(model: &M) -> Capture {
     let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
         .with_arena(&arena)
         .run(model);
+    let treedef = passed(treedef);
     let addresses = leaves.iter().map(|leaf| address(*leaf));
     let mut types: HashMap<KeyPath, Vec<String>> = HashMap::new();
     for node in treedef.nodes() {

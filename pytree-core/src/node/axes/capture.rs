@@ -5,7 +5,7 @@
 //! its arrays. A module without arrays of its own, such as a stack of layers, is found by the modules whose methods it
 //! calls.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::base::path::KeyPath;
@@ -14,7 +14,9 @@ use crate::node::leaf::AnyLeaf;
 
 thread_local! {
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    static CAPTURE: RefCell<Option<Capture>> = const { RefCell::new(None) };
+}
+crate::per_thread! {
+    static CAPTURE: Option<Capture> = None;
 }
 
 /// The places of a model, and what its modules have returned.
@@ -98,8 +100,7 @@ pub(super) fn is_active() -> bool {
 }
 
 fn with<R>(function: impl FnOnce(&mut Capture) -> R) -> Option<R> {
-    let called = CAPTURE.try_with(|capture| capture.borrow_mut().as_mut().map(function));
-    called.ok().flatten()
+    CAPTURE.with_borrow_mut(|capture| capture.as_mut().map(function))
 }
 
 /// Records that a function begins.
@@ -172,7 +173,7 @@ pub(crate) struct Capturing {
 
 impl Capturing {
     pub(crate) fn begin(capture: Capture) -> Self {
-        let outer = CAPTURE.with(|current| current.replace(Some(capture)));
+        let outer = CAPTURE.replace(Some(capture));
         IS_ACTIVE.set(true);
         Self { outer }
     }
@@ -186,6 +187,8 @@ impl Capturing {
 impl Drop for Capturing {
     fn drop(&mut self) {
         IS_ACTIVE.set(self.outer.is_some());
-        CAPTURE.with(|current| *current.borrow_mut() = self.outer.take());
+        let ended = CAPTURE.replace(self.outer.take());
+        // Dropping the captured values may run any code, so the variable is not borrowed here.
+        drop(ended);
     }
 }

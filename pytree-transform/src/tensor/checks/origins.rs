@@ -5,7 +5,6 @@
 //! whose operands have them hands their origin on. Every checked result replaces what was known of its address, so the address of
 //! freed memory misleads nobody.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
@@ -43,8 +42,8 @@ struct Known {
     newest: Origins,
 }
 
-thread_local! {
-    static KNOWN: RefCell<Known> = RefCell::default();
+pytree_core::per_thread! {
+    static KNOWN: Option<Known> = None;
 }
 
 fn address(array: &Array) -> usize {
@@ -55,19 +54,21 @@ impl Origins {
     /// Returns the origins of the NaNs and infinities of an operand.
     pub(super) fn of(array: &Array) -> Self {
         KNOWN.with_borrow(|known| {
-            let origins = known.of_address.get(&address(array));
-            origins.copied().unwrap_or_default()
+            let origins = known.as_ref()?.of_address.get(&address(array));
+            origins.copied()
         })
+        .unwrap_or_default()
     }
 
     /// Returns the origins that began last on this thread.
     pub(super) fn newest() -> Self {
-        KNOWN.with_borrow(|known| known.newest)
+        KNOWN.with_borrow(|known| known.as_ref().map(|known| known.newest).unwrap_or_default())
     }
 
     /// Remembers the origins of a result.
     pub(super) fn remember(self, result: &Array) {
         KNOWN.with_borrow_mut(|known| {
+            let known = known.get_or_insert_default();
             let address = address(result);
             if self.nans.is_none() && self.infs.is_none() {
                 known.of_address.remove(&address);
