@@ -10,6 +10,7 @@
 )]
 
 mod apply;
+mod arrays;
 mod containers;
 mod cycles;
 mod differences;

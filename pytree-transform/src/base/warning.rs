@@ -126,3 +126,26 @@ pub(crate) fn warn(
         None => eprintln!("warning: {warning}"),
     }
 }
+
+#[cfg(all(test, unoptimized))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_build_is_reported_once() {
+        let seen: Arc<Mutex<Vec<Warning>>> = Arc::default();
+        let hook = Arc::clone(&seen);
+        set_warning_hook(move |warning| hook.lock().unwrap().push(warning.clone()));
+        for _ in 0..3 {
+            warn_of_debug_build();
+        }
+        reset_warning_hook();
+        let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+        seen.retain(|warning| warning.kind == WarningKind::DebugBuild);
+        assert_eq!(seen.len(), 1);
+        let text = &seen[0].message;
+        assert!(text.ends_with(
+            "\n[profile.dev]\nopt-level = 1\n[profile.dev.package.\"*\"]\nopt-level = 3"
+        ));
+    }
+}

@@ -53,11 +53,12 @@ fn address(array: &Array) -> usize {
 impl Origins {
     /// Returns the origins of the NaNs and infinities of an operand.
     pub(super) fn of(array: &Array) -> Self {
-        KNOWN.with_borrow(|known| {
-            let origins = known.as_ref()?.of_address.get(&address(array));
-            origins.copied()
-        })
-        .unwrap_or_default()
+        KNOWN
+            .with_borrow(|known| {
+                let origins = known.as_ref()?.of_address.get(&address(array));
+                origins.copied()
+            })
+            .unwrap_or_default()
     }
 
     /// Returns the origins that began last on this thread.
