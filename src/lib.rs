@@ -55,12 +55,12 @@ pub use pytree_nn::{Model, checkpoint, data, export, files, training};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{
-    AbstractArray, Axes, DType, Jaxpr, Jit, JitMut, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
-    Scalar, Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution,
-    custom_jvp, custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev,
-    jit, jit_mut, jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel,
-    remat, saved_residuals, spmd, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
-    value_and_grad_mut, vjp, vmap, vmap_mut,
+    AbstractArray, Axes, DType, Jaxpr, Jit, JitMut, NestedArray, NewLength, NewShape, Reversed,
+    RunningAxis, Scalar, Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16,
+    convolution, custom_jvp, custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix,
+    jacfwd, jacrev, jit, jit_mut, jvp, linear_transpose, linearize, make_jaxpr, memory, padding,
+    pooling, ravel, remat, saved_residuals, spmd, stack, try_einsum, try_ravel, unstack, update,
+    value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
 };
 
 /// A part of an `M`: the structure of the `M`, in which some leaves are absent.
