@@ -257,7 +257,7 @@ where
         let index = tensors.pop();
         let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
         let elements = unflatten_with_new_references(&inputs_treedef, elements);
-        let (elements, of_element) = rebuilt::<(X, References)>(elements);
+        let (elements, of_element) = rebuilt::<X, (X, References)>(elements);
         let result = at_own_lines(|| function(index, carry, elements));
         or_no_leaves(result.map(|(carry, outputs)| {
             let (carry, after, references) = flatten_with_references::<Tensor, C>(&carry);
