@@ -68,11 +68,11 @@ fn wrong_arrays_are_errors_with_paths() {
     });
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("weight: expected f32[2,2], found a result with 1 axes"),
+        error.contains("weight: expected a leaf of type f32[2,2], found a result with 1 axes"),
         "{error}"
     );
     assert!(
-        error.contains("scale: expected f32[], found a result with 1 axes"),
+        error.contains("scale: expected a leaf of type f32[], found a result with 1 axes"),
         "{error}"
     );
     let (left, right) = ((array![1.0_f32],), (array![1_i32],));
