@@ -7,7 +7,7 @@ use pytree::Axes;
 use pytree::Partition;
 use pytree::TreeError;
 use pytree::kind::{Intermediate, Perturbation, RngState};
-use pytree::nn::{Perturbed, Sown, capture, gelu, relu};
+use pytree::nn::{NormOptions, Perturbed, Sown, VarianceFormula, capture, gelu, relu};
 use pytree::prelude::*;
 use pytree::random::{reseed, with_rngs};
 
@@ -23,9 +23,14 @@ struct Block {
 
 impl Block {
     fn new(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
+        // Flax's formula, whose rounding errors its document prints.
+        let options = NormOptions {
+            variance_formula: VarianceFormula::Fast,
+            ..NormOptions::default()
+        };
         Self {
             linear: Linear::new(inputs, outputs, rngs),
-            norm: BatchNorm::new(outputs, rngs),
+            norm: BatchNorm::with_options(outputs, options, rngs),
             dropout: Dropout::new(0.1, rngs),
             y_mean: Sown::new(),
         }

@@ -258,8 +258,8 @@ pub mod prelude {
     pub use crate::control::scan_mut;
     pub use crate::kind::BatchStat;
     pub use crate::nn::{
-        Activation, BatchNorm, Dropout, Embed, Linear, Mlp, Sequential, eval, forward, mse,
-        sequential, softmax_cross_entropy, train,
+        Activation, BatchNorm, Conv, Dropout, Embed, Linear, Mlp, Sequential, TransformerBlock,
+        eval, forward, mse, sequential, softmax_cross_entropy, train,
     };
     pub use crate::optim::{Optimizer, adam, sgd};
     pub use crate::random::{Key, Rngs};

@@ -606,12 +606,9 @@ fn outputs_of_stacked_layers_are_stacked_by_scan() {
     let x = Tensor::from([1.0_f32, -1.0]);
     let step = |x: Tensor, mut layer: Mlp| capture_outputs(&mut layer, |layer| layer.forward(&x));
     let (last, outputs) = scan(step, x.clone(), layers.clone());
-    assert_eq!(
-        names(&outputs),
-        [("forward", 1), ("layers[0]", 1), ("layers[1]", 1)]
-    );
+    assert_eq!(names(&outputs), [("layers[0]", 1), ("layers[1]", 1)]);
     // Layer by layer.
-    let (hidden, ys) = (&outputs["layers[0]"][0], &outputs["forward"][0]);
+    let (hidden, ys) = (&outputs["layers[0]"][0], &outputs["layers[1]"][0]);
     assert_eq!((hidden.shape(), ys.shape()), (&[4, 3][..], &[4, 2][..]));
     let mut x = x;
     for position in 0..4_usize {

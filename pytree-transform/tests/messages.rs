@@ -86,7 +86,7 @@ fn elementwise() -> Vec<Call> {
         integers().log2(); integers().log10(); integers().deg2rad(); integers().rad2deg(); bools().relu();
         two().population_count();
         two().add(three()); two().subtract(three()); two().multiply(three()); two().divide(three());
-        two().rem(three()); two().pow(three()); integers().pow(integers()); two().atan2(three());
+        two().rem(three()); two().pow(three()); bools().pow(bools()); two().atan2(three());
         two().logaddexp(three()); two().maximum(three()); two().minimum(three()); two().equal(three());
         two().not_equal(three()); two().less(three()); two().less_equal(three()); two().greater(three());
         two().greater_equal(three()); two().bit_xor(three()); two().bit_xor(two()); two().shift_left(two());

@@ -266,13 +266,15 @@ def mlp(dtype):
         hidden = jnp.tanh(x @ first + first_bias)
         return jnp.mean(jnp.square(hidden @ second + second_bias - y))
 
+    # The moments are f32, and the parameters are rounded once after each step. With moments of f16, the epsilon of Adam is 0.
+    wide = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(np.float32), tree)
     optimizer = optax.adam(0.05)
-    state = optimizer.init(parameters)
+    state = optimizer.init(wide(parameters))
     value, gradient = jax.value_and_grad(loss)(parameters)
     given = [any_float(rng, p.shape, dtype) for p in parameters]
     changed, steps = parameters, []
     for _ in range(4):
-        updates, state = optimizer.update([jnp.asarray(g) for g in given], state, changed)
+        updates, state = optimizer.update(wide(given), state, wide(changed))
         changed = optax.apply_updates(changed, updates)
         steps.append(arrays(changed))
     return {

@@ -63,7 +63,8 @@ impl Operation {
             Self::Not => !x,
             Self::Negate => -x,
             Self::Select => x.less(y).select(x, &(y + 1)),
-            Self::Running => x.cumsum(-1),
+            // A sum is of a wider dtype.
+            Self::Running => x.cumsum(-1).convert(x.dtype()),
             Self::Reverse => x.reverse([-1]),
         }
     }
@@ -107,7 +108,7 @@ proptest! {
         // Conversion keeps the lower bits, so it commutes with sums and products.
         let expected = narrow(&(&x * &y - &z));
         prop_assert_eq!(narrow(&x) * narrow(&y) - narrow(&z), expected);
-        prop_assert_eq!(narrow(&x).sum(), narrow(&x.sum()));
+        prop_assert_eq!(narrow(&narrow(&x).sum()), narrow(&x.sum()));
         prop_assert_eq!(narrow(&x).matmul(&narrow(&y)), narrow(&x.matmul(&y)));
     }
 }

@@ -129,21 +129,24 @@ fn a_net_with_references_is_trained() {
 }
 
 #[test]
-fn evaluation_keeps_the_references() {
+fn evaluation_copies_the_references() {
     let (x, _) = batch();
     let net = Net::new(0);
     let quiet = eval(&net);
-    assert!(quiet.scale.same(&net.scale) && quiet.dropout.same(&net.dropout));
+    assert!(!quiet.scale.same(&net.scale) && !quiet.dropout.same(&net.dropout));
+    assert_eq!(quiet.dropout.get().mode, Mode::Eval);
     assert_eq!(
         net.dropout.get().mode,
-        Mode::Eval,
-        "the layer behind the reference is one for both"
+        Mode::Train,
+        "the model is as it was"
     );
-    let before = quiet.first.calls.get().item::<i32>();
+    let before = net.first.calls.get().item::<i32>();
     let forward = jit(|(net, x): (Net, Tensor)| net.forward(&x));
-    forward((quiet, x));
-    assert_eq!(net.second.calls.get().item::<i32>(), before + 2);
-    assert_eq!(train(&net).dropout.get().mode, Mode::Train);
+    forward((quiet.clone(), x));
+    // The places that share a reference in the model share one in the copy.
+    assert_eq!(quiet.second.calls.get().item::<i32>(), before + 2);
+    assert_eq!(net.second.calls.get().item::<i32>(), before);
+    assert_eq!(train(&quiet).dropout.get().mode, Mode::Train);
 }
 
 #[test]

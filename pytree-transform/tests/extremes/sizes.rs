@@ -38,8 +38,8 @@ fn creations_too_large_are_refused() {
         Tensor::full(DType::Bool, [REFUSED], 1.0) => Panic("`full`: 8796093022208 bytes of memory");
         Tensor::arange(DType::F32, REFUSED) => Panic("`arange`: 35184372088832 bytes of memory");
         Tensor::arange(DType::I32, HUGE) => Panic("by `arange`");
-        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: the largest position that i32 can represent");
-        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: the largest position that u32 can represent");
+        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: i32 cannot represent the position 2147483648");
+        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: u32 cannot represent the position 4294967296");
         Tensor::arange(DType::F64, 0) => elements([]);
         Tensor::iota(DType::F32, [3], isize::MAX) => Panic("cannot iota f32[3]: axis 9223372036854775807 is out of range");
         Tensor::iota(DType::F32, [3], isize::MIN) => Panic("cannot iota f32[3]: axis -9223372036854775808 is out of range");

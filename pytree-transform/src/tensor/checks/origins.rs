@@ -2,8 +2,8 @@
 //!
 //! A NaN is often reported long after the operation that is to blame: in a backward pass, an infinity times zero. So each thread
 //! remembers the operation in which the NaNs or infinities of an array began, by the address of the array's elements. An operation
-//! whose operands have them hands their origin on. Every checked result replaces what was known of its address, so the address of
-//! freed memory misleads nobody.
+//! whose operands have them hands their origin on. Every checked result replaces what was known of its address. An array that a program
+//! makes of its own data is no result: at the address of freed memory, only its number of elements tells it apart.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +37,8 @@ pub(super) struct Origins {
 
 #[derive(Default)]
 struct Known {
-    of_address: HashMap<usize, Origins>,
+    /// The origins by address, with the number of elements of the array.
+    of_address: HashMap<usize, (usize, Origins)>,
     /// The newest origins, which also are those of a loop whose body ran last.
     newest: Origins,
 }
@@ -55,8 +56,8 @@ impl Origins {
     pub(super) fn of(array: &Array) -> Self {
         KNOWN
             .with_borrow(|known| {
-                let origins = known.as_ref()?.of_address.get(&address(array));
-                origins.copied()
+                let (length, origins) = known.as_ref()?.of_address.get(&address(array))?;
+                (*length == array.info.len()).then_some(*origins)
             })
             .unwrap_or_default()
     }
@@ -82,7 +83,7 @@ impl Origins {
                 nans: self.nans.or(known.newest.nans),
                 infs: self.infs.or(known.newest.infs),
             };
-            known.of_address.insert(address, self);
+            known.of_address.insert(address, (result.info.len(), self));
         });
     }
 }
