@@ -33,13 +33,13 @@ fn parse(input: ParseStream<'_>) -> syn::Result<(TokenStream, LitStr, Vec<Operan
         if input.is_empty() {
             break;
         }
-        let name = match input.peek(Ident) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
-            true => {
-                let name = input.parse()?;
-                input.parse::<Token![=]>()?;
-                Some(name)
-            }
-            false => None,
+        let is_named = input.peek(Ident) && input.peek2(Token![=]) && !input.peek2(Token![==]);
+        let name = if is_named {
+            let name = input.parse()?;
+            input.parse::<Token![=]>()?;
+            Some(name)
+        } else {
+            None
         };
         let tensor = input.parse()?;
         operands.push(Operand { name, tensor });

@@ -19,7 +19,7 @@
 //! # Why a crate that is empty without a feature
 //! The crate `mpi` runs bindgen on the header of the installed MPI, so it cannot be built without MPI and libclang. A package outside of
 //! the workspace could not be an optional dependency with the versions of the workspace's lock file. To load the library at run time
-//! would need the layout of one MPI implementation, because OpenMPI 4 has no standard ABI.
+//! would need the layout of one MPI implementation, because `OpenMPI` 4 has no standard ABI.
 
 #[cfg(feature = "link")]
 mod communicator;

@@ -361,7 +361,7 @@ fn stacked_references_are_written_by_scan() {
     assert_eq!(total.get().item::<f64>(), 9.0);
     let loss = |layers: &mut Layer| scan(step, Tensor::from(1.0), layers.clone()).0;
     let mut layers = layers;
-    let (_, gradient) = pytree_transform::value_and_grad_mut(loss)(&mut layers);
+    let (_, gradient) = value_and_grad_mut(loss)(&mut layers);
     assert_eq!(gradient["weight"].to_vec::<f64>(), [12.0, 8.0, 6.0]);
     assert_written(&layers, 3);
 

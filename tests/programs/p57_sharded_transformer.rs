@@ -9,7 +9,7 @@ use pytree::device::{Device, Mesh, ShardingRules, device_put, visualize_sharding
 use pytree::pjrt::{Client, Options};
 use pytree::prelude::*;
 
-type Block = pytree::nn::TransformerBlock;
+type Block = TransformerBlock;
 type Trained = (Block, Optimizer<Block>);
 /// The new model and optimizer, the loss, and the gradient.
 type Step = (Trained, Tensor, pytree::Partition<Block>);

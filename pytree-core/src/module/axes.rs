@@ -386,10 +386,11 @@ pub fn capture<M: Pytree, R>(
     model: &mut M,
     run: impl FnOnce(&mut M) -> R,
 ) -> (R, Vec<(String, AnyLeaf)>) {
-    assert!(
-        CHECKS_RESULTS,
-        "cannot capture results: the feature `unchecked-results` turns off the checks that see them; build without this feature"
-    );
+    if !CHECKS_RESULTS {
+        panic!(
+            "cannot capture results: the feature `unchecked-results` turns off the checks that see them; build without this feature"
+        );
+    }
     let capturing = Capturing::begin(places(model));
     let result = run(model);
     (result, capturing.finish())

@@ -68,11 +68,11 @@ impl LeafRoles<'_> {
     /// than the declaration. The message contains the declaration to write.
     pub fn of_leaf(&self, leaf: &dyn Leaf) -> Result<Vec<AxisRole>, TreeError> {
         self.try_of_leaf(leaf).map_err(|missing| TreeError::Roles {
-            missing: vec![missing],
+            missing: vec![*missing],
         })
     }
 
-    pub(crate) fn try_of_leaf(&self, leaf: &dyn Leaf) -> Result<Vec<AxisRole>, MissingRoles> {
+    pub(crate) fn try_of_leaf(&self, leaf: &dyn Leaf) -> Result<Vec<AxisRole>, Box<MissingRoles>> {
         let rank = leaf.array_shape().map_or(0, |array| array.shape.len());
         if let Some(roles) = self.for_rank(rank) {
             return Ok(roles);
@@ -83,7 +83,7 @@ impl LeafRoles<'_> {
         }
         let info = leaf.array_info();
         let field = self.field;
-        Err(MissingRoles {
+        Err(Box::new(MissingRoles {
             path: self.leaf.path(),
             found: info.map_or_else(String::new, |info| info.to_string()),
             field: field.and_then(|(module, position)| {
@@ -96,7 +96,7 @@ impl LeafRoles<'_> {
             }),
             rank,
             declared: declared.map(|roles| roles.iter().map(|role| role.name()).collect()),
-        })
+        }))
     }
 
     pub(crate) fn path(&self) -> KeyPath {

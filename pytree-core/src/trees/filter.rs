@@ -271,7 +271,7 @@ impl Filter {
             match roles.try_of_leaf(leaf) {
                 Ok(axes) if is_multiplied(&axes) => matrices.push(roles.path()),
                 Ok(_) => {}
-                Err(missing) => undeclared.push((missing, kind, leaf)),
+                Err(missing) => undeclared.push((*missing, kind, leaf)),
             }
         }
         let resolved = Self(self.0.resolved(treedef, &matrices));

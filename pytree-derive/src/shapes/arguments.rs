@@ -11,7 +11,7 @@ use crate::shape_language::ShapeText;
 
 /// The shapes of a value: one for all its arrays, or one for each element of a tuple.
 pub(super) enum Shapes {
-    One(ShapeText),
+    One(Box<ShapeText>),
     /// `_`: not compared.
     Unchecked,
     Tuple(Vec<Shapes>),
@@ -33,7 +33,7 @@ impl Parse for Shapes {
                 "expected a shape in quotes, such as `\"batch in\"`, a tuple of shapes, or `_`";
             syn::Error::new(error.span(), message)
         })?;
-        ShapeText::parse(&literal).map(Self::One)
+        Ok(Self::One(Box::new(ShapeText::parse(&literal)?)))
     }
 }
 

@@ -89,6 +89,8 @@ fn a_field_has_one_kind() {
     );
 }
 
+const FORM: &str = "expected the roles of the axes: write for instance `#[param(\"in out\", roles(input, output))]`, or `roles = function`";
+
 #[test]
 fn roles_belong_to_axes_one_to_one() {
     const KNOWN: &str = "the roles are `input`, `output`, `input_head`, `output_head`, `kernel`, `item`, `batch`, `feature`";
@@ -112,7 +114,6 @@ fn roles_belong_to_axes_one_to_one() {
         "roles(input, output)",
         "roles belong to named axes: write for instance `#[param(\"in out\", roles(input, output))]`",
     );
-    const FORM: &str = "expected the roles of the axes: write for instance `#[param(\"in out\", roles(input, output))]`, or `roles = function`";
     field("#[param(\"in out\", roles(input output))]", "output", FORM);
     field("#[param(\"in out\", roles = 3)]", "3", FORM);
     field(

@@ -166,7 +166,7 @@ fn other_epsilons(treedef: &TreeDef, options: &LoadOptions<'_>) -> Vec<OtherEpsi
     let Some(names) = &options.names else {
         return Vec::new();
     };
-    let nodes = treedef.nodes().filter(|node| node.is_module());
+    let nodes = treedef.nodes().filter(pytree_core::NodeView::is_module);
     let others = nodes.filter_map(|node| {
         let default = names.default_epsilon(layer_name(&node))?;
         let (_, found) = node.statics().find(|(name, _)| *name == "epsilon")?;

@@ -318,7 +318,7 @@ fn average_of_another_model_is_refused() {
         "cannot average: expected a model with 2 parameters, found 4; make a new average for this model"
     );
     assert_eq!(
-        catch(&|| drop(average.apply(&[model.clone()]))),
+        catch(&|| drop(average.apply(&vec![model.clone()]))),
         "cannot average weight: the model has no such leaf; make a new average for this model"
     );
     assert_eq!(

@@ -30,7 +30,7 @@ pub(crate) struct Row {
 /// Builds a table of `call => expected;`.
 macro_rules! rows {
     ($($call:expr => $expected:expr;)*) => {
-        vec![$($crate::extremes::harness::Row {
+        [$($crate::extremes::harness::Row {
             text: stringify!($call),
             call: Box::new(move || $call),
             expected: $expected,

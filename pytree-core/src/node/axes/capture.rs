@@ -79,8 +79,9 @@ impl Capture {
     fn place(&self, frame: &Frame) -> Option<KeyPath> {
         let array = frame.array.and_then(|address| self.arrays.get(&address));
         let (inside, length) = match (array, &frame.called) {
-            (Some(path), _) => (path, path.keys().len().checked_sub(1)?),
-            (None, Some((path, true))) => (path, path.keys().len().checked_sub(1)?),
+            (Some(path), _) | (None, Some((path, true))) => {
+                (path, path.keys().len().checked_sub(1)?)
+            }
             (None, Some((path, false))) => (path, path.keys().len()),
             (None, None) => return None,
         };
@@ -180,7 +181,9 @@ impl Capturing {
 
     /// Ends the capture, and returns the names and the values in the order of the calls.
     pub(crate) fn finish(self) -> Vec<(String, AnyLeaf)> {
-        with(|capture| std::mem::take(&mut capture.values)).unwrap_or_default()
+        let values = with(|capture| std::mem::take(&mut capture.values));
+        drop(self);
+        values.unwrap_or_default()
     }
 }
 

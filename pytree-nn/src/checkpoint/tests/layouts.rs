@@ -41,6 +41,13 @@ mod own {
     }
 }
 
+/// Two layers, of which only one tells the layout.
+#[derive(Module, Clone, Debug)]
+struct Pair {
+    a: Linear,
+    b: Linear,
+}
+
 #[test]
 fn square_matrix_of_unknown_layout_is_refused() {
     let scratch = Scratch::new("square");
@@ -75,11 +82,6 @@ fn square_matrix_of_unknown_layout_is_refused() {
         );
     }
     // Another matrix of the file has the shape of this library, and not that of PyTorch.
-    #[derive(Module, Clone, Debug)]
-    struct Pair {
-        a: Linear,
-        b: Linear,
-    }
     let pair = Pair {
         a: square.clone(),
         b: Linear::new(2, 3, &mut Rngs::new(1)),
