@@ -382,15 +382,18 @@ pub fn check_any_stack<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> 
 /// # Panics
 /// If the feature `unchecked-results` turns off the checks that see the results.
 #[track_caller]
+#[allow(
+    clippy::assertions_on_constants,
+    reason = "the constant depends on a feature"
+)]
 pub fn capture<M: Pytree, R>(
     model: &mut M,
     run: impl FnOnce(&mut M) -> R,
 ) -> (R, Vec<(String, AnyLeaf)>) {
-    if !CHECKS_RESULTS {
-        panic!(
-            "cannot capture results: the feature `unchecked-results` turns off the checks that see them; build without this feature"
-        );
-    }
+    assert!(
+        CHECKS_RESULTS,
+        "cannot capture results: the feature `unchecked-results` turns off the checks that see them; build without this feature"
+    );
     let capturing = Capturing::begin(places(model));
     let result = run(model);
     (result, capturing.finish())
