@@ -157,7 +157,7 @@ pub mod optim {
 ///
 /// `update` adds a batch, `update_where` adds the examples of a batch where a mask is true, and `merge` adds the examples of
 /// another metric. `compute` returns the metric of all examples that were added. All these methods run under `jit`. The
-/// functions [`nn::accuracy`](crate::nn::accuracy) and [`nn::confusion_matrix`](crate::nn::confusion_matrix) compute the
+/// functions [`nn::accuracy`] and [`nn::confusion_matrix`] compute the
 /// metrics of one batch.
 pub mod metrics {
     pub use pytree_nn::metrics::{
