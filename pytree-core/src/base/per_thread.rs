@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::thread::LocalKey;
 
-/// A variable of each thread. Create it with [`per_thread!`](crate::per_thread).
+/// A variable of each thread. Create it with `per_thread!`.
 #[derive(Debug)]
 pub struct PerThread<T: 'static> {
     usual: &'static LocalKey<RefCell<T>>,
