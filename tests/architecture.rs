@@ -147,7 +147,7 @@ impl File<'_> {
             }
             (Some(_), None) => {
                 let mistake = format!(
-                    "`crate::architecture::{named}` is not a layer; name the module that defines the item"
+                    "`crate::{named}` is not a layer; name the module that defines the item"
                 );
                 self.mistake(place, &mistake);
             }

@@ -252,7 +252,7 @@ fn conflict_changes_neither_model_nor_optimizer() {
     assert!(
         error
             .to_string()
-            .contains("another thread wrote the reference at [0] "),
+            .contains("this thread wrote the reference at [0] "),
         "{error}"
     );
     assert_eq!(graph::flatten::<Tensor, _>(&optimizer).0, before);

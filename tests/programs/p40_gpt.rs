@@ -1,6 +1,6 @@
 //! A GPT: trained on a short text, and sampled with a cache of keys and values.
 
-use pytree::nn::{LayerNorm, LearnedPositions, TransformerBlock, with_cache};
+use pytree::nn::{LayerNorm, LearnedPositions, with_cache};
 use pytree::prelude::*;
 
 const TEXT: &str = "the cat sat on the mat. the dog sat on the log. the hen sat on the pen. the fox sat on the box. ";

@@ -1,6 +1,6 @@
 //! A batch of sentences of different lengths: padding has no effect on the other tokens.
 
-use pytree::nn::{SinusoidalPositions, TransformerBlock, padding_mask};
+use pytree::nn::{SinusoidalPositions, padding_mask};
 use pytree::prelude::*;
 
 /// Classifies sentences by the mean of their tokens.

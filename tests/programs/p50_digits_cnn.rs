@@ -2,7 +2,7 @@
 
 use pytree::data::Batches;
 use pytree::data::csv::{self, CsvOptions};
-use pytree::nn::{Conv, Flatten, Pool, accuracy};
+use pytree::nn::{Flatten, Pool, accuracy};
 use pytree::prelude::*;
 
 /// Returns images of `[count, 8, 8, 1]`, and the digits that they show.

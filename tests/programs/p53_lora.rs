@@ -1,6 +1,6 @@
 //! A trained network is adapted to another task: only adapters of low rank are trained, and at the end they are merged.
 
-use pytree::nn::{Conv, Flatten, Lora, LoraParam};
+use pytree::nn::{Flatten, Lora, LoraParam};
 use pytree::prelude::*;
 
 use crate::programs::panic_message;

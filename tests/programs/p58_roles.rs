@@ -3,8 +3,8 @@
 
 use pytree::einsum;
 use pytree::nn::{
-    Conv, Einsum, EinsumOptions, LearnedPositions, LinearGeneral, LinearGeneralOptions, Lora,
-    LoraAdapter, LoraParam, MatrixLayout, PRelu, SpectralNorm, TransformerBlock, WeightNorm,
+    Einsum, EinsumOptions, LearnedPositions, LinearGeneral, LinearGeneralOptions, Lora,
+    LoraAdapter, LoraParam, MatrixLayout, PRelu, SpectralNorm, WeightNorm,
 };
 use pytree::optim::{
     Chain, GradientTransformation, WeightDecay, adafactor, adamw, add_decayed_weights, chain,
