@@ -32,6 +32,7 @@ mod operations;
 mod pretrained;
 mod recurrent;
 mod rows;
+mod special_points;
 mod state;
 mod structural;
 mod tolerance;

@@ -11,7 +11,7 @@ use crate::stablehlo::device::loses_nan;
 use crate::stablehlo::record::Group;
 
 /// The function of a case in our words.
-fn apply(name: &str, x: &Tensor) -> Tensor {
+pub fn apply(name: &str, x: &Tensor) -> Tensor {
     let pooled = |pool: fn(&Pooling, &Tensor) -> Tensor| {
         pool(&Pooling::new([2]), &x.expand_dims(-1)).squeeze(-1)
     };
