@@ -61,7 +61,7 @@ fn matrices_are_chosen_by_roles_and_not_by_rank() {
         selected(&model, &(Filter::param() & !Filter::matrices())).unwrap(),
         ["table", "query.bias", "scale", "temperature"]
     );
-    // A value that is no module has no parameters, so no roles are needed.
+    // A value without modules has no parameters, so it needs no roles.
     let lone = partition::filter::<_, Array2<f32>>(&model.table, &Filter::matrices());
     assert!(lone.is_empty());
 }
