@@ -277,37 +277,37 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/tutorial.md")]
     struct Tutorial;
-    #[doc = include_str!("../docs/guide.md")]
+    #[doc = include_str!("../docs/how-to/guide.md")]
     struct Guide;
-    #[doc = include_str!("../docs/layers.md")]
+    #[doc = include_str!("../docs/reference/layers.md")]
     struct Layers;
-    #[doc = include_str!("../docs/data.md")]
+    #[doc = include_str!("../docs/how-to/data.md")]
     struct Data;
-    #[doc = include_str!("../docs/shapes.md")]
+    #[doc = include_str!("../docs/reference/shapes.md")]
     struct Shapes;
-    #[doc = include_str!("../docs/devices.md")]
+    #[doc = include_str!("../docs/how-to/devices.md")]
     struct Devices;
-    #[doc = include_str!("../docs/export.md")]
+    #[doc = include_str!("../docs/how-to/export.md")]
     struct Export;
-    #[doc = include_str!("../docs/weights.md")]
+    #[doc = include_str!("../docs/how-to/weights.md")]
     struct Weights;
-    #[doc = include_str!("../docs/optimizers.md")]
+    #[doc = include_str!("../docs/reference/optimizers.md")]
     struct Optimizers;
-    #[doc = include_str!("../docs/own-training.md")]
+    #[doc = include_str!("../docs/how-to/own-training.md")]
     struct OwnTraining;
-    #[doc = include_str!("../docs/serving.md")]
+    #[doc = include_str!("../docs/how-to/serving.md")]
     struct Serving;
-    #[doc = include_str!("../docs/for-jax-users.md")]
+    #[doc = include_str!("../docs/reference/for-jax-users.md")]
     struct ForJaxUsers;
-    #[doc = include_str!("../docs/for-pytorch-users.md")]
+    #[doc = include_str!("../docs/reference/for-pytorch-users.md")]
     struct ForPytorchUsers;
     #[cfg(feature = "linalg")]
-    #[doc = include_str!("../docs/linear-algebra.md")]
+    #[doc = include_str!("../docs/reference/linear-algebra.md")]
     struct LinearAlgebra;
-    #[doc = include_str!("../docs/adding-a-layer.md")]
+    #[doc = include_str!("../docs/how-to/adding-a-layer.md")]
     struct AddingALayer;
-    #[doc = include_str!("../docs/adding-a-primitive.md")]
+    #[doc = include_str!("../docs/how-to/adding-a-primitive.md")]
     struct AddingAPrimitive;
-    #[doc = include_str!("../docs/how-it-works.md")]
+    #[doc = include_str!("../docs/explanation/how-it-works.md")]
     struct HowItWorks;
 }

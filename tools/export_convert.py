@@ -1,6 +1,6 @@
 """Converts exported programs between pytree, JAX and other tools of StableHLO, and runs them in JAX.
 
-A program of pytree is a text of MLIR behind two lines of comments; `docs/formats.md` specifies them.
+A program of pytree is a text of MLIR behind two lines of comments; `docs/reference/formats.md` specifies them.
 
 Example in Python, with the folder `tools` on the path:
 

@@ -1,4 +1,4 @@
-"""Writes docs/performance.md from the results under target/compare."""
+"""Writes docs/reference/performance.md from the results under target/compare."""
 
 from . import figures, sections
 from .rounds import cores_shown

@@ -2,7 +2,7 @@
 //!
 //! A file consists of two lines of comments and the text of one module. MLIR ignores the comments, so every tool of
 //! MLIR can read the file. The first line names the format and its version. The second line lists the names, dtypes and
-//! shapes of the inputs and outputs in JSON. `docs/formats.md` specifies both lines. The text contains all constants,
+//! shapes of the inputs and outputs in JSON. `docs/reference/formats.md` specifies both lines. The text contains all constants,
 //! so the file is complete.
 
 mod error;

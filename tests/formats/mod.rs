@@ -1,4 +1,4 @@
-//! Checks that checkpoints, exported programs and treedefs of every version load as the values written here. `docs/formats.md`
+//! Checks that checkpoints, exported programs and treedefs of every version load as the values written here. `docs/reference/formats.md`
 //! states the policy.
 //!
 //! A fixture is written once, by the code of its version, and is never changed. `PYTREE_WRITE_FIXTURES=1` writes

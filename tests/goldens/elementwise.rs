@@ -223,7 +223,7 @@ fn check_edge(case: &Value, group: &mut Group) {
     }
 }
 
-/// Returns the gradients of JAX, except those of `acosh` outside of its domain; see `docs/for-jax-users.md`.
+/// Returns the gradients of JAX, except those of `acosh` outside of its domain; see `docs/reference/for-jax-users.md`.
 fn gradients_of(case: &Value, inputs: &[Tensor]) -> Vec<Tensor> {
     let gradients = case["gradients"]
         .as_array()

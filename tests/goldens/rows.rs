@@ -92,7 +92,7 @@ fn rows_with_nan_and_infinities_are_as_in_jax() {
     );
 }
 
-/// Returns whether a difference is documented in `docs/for-jax-users.md`.
+/// Returns whether a difference is documented in `docs/reference/for-jax-users.md`.
 fn is_on_purpose(difference: &str) -> bool {
     let is_gradient = |name| difference.starts_with(name) && difference.contains(": gradient");
     let rows = difference.split(": found").next().unwrap();

@@ -78,7 +78,7 @@ fn is_same(found: f64, expected: f64, dtype: DType) -> bool {
 }
 
 /// Returns the derivative of a function of elements, where we decided against JAX, else that of JAX.
-/// `docs/for-jax-users.md` has the list.
+/// `docs/reference/for-jax-users.md` has the list.
 fn decided(name: &str, order: usize, at: f64, expected: f64) -> f64 {
     match name {
         // JAX differentiates √(x² - 1), which exists below -1, too.

@@ -1,4 +1,4 @@
-//! A table with comments, texts and missing values, read with the crate `csv`, as `docs/data.md` shows.
+//! A table with comments, texts and missing values, read with the crate `csv`, as `docs/how-to/data.md` shows.
 
 use std::error::Error;
 

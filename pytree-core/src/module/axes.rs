@@ -2,7 +2,7 @@
 //!
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
 //! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
-//! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/shapes.md` describes
+//! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
 //! the language. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
 use std::collections::HashMap;

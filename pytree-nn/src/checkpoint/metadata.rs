@@ -1,7 +1,7 @@
 //! The metadata of a file: the version of its format, the kinds and the named axes of its leaves, and a checksum.
 //!
 //! safetensors files have a field for metadata, so other programs can read a file with this metadata. In the first
-//! version of the format, the metadata had only the kinds. `docs/formats.md` describes the keys, the checksum and the
+//! version of the format, the metadata had only the kinds. `docs/reference/formats.md` describes the keys, the checksum and the
 //! compatibility policy.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Tables of numbers in text files, with comma-separated values: read.
 //!
 //! This is for tables that a program wrote: numbers of one dtype, in rows of one length. For texts, comments, missing values and
-//! other encodings, the crate `csv` is made; `docs/data.md` shows how its rows become tensors.
+//! other encodings, the crate `csv` is made; `docs/how-to/data.md` shows how its rows become tensors.
 
 use std::fmt;
 use std::io;

@@ -13,7 +13,7 @@
 //! - `grid.rs`: checks that the parts of a tensor neither overlap nor leave gaps
 //! - `region.rs`: reads a region of a tensor from the parts that overlap it
 //!
-//! The format is described in `docs/formats.md`. A folder of Hugging Face, whose index has the same name, is read, too.
+//! The format is described in `docs/reference/formats.md`. A folder of Hugging Face, whose index has the same name, is read, too.
 
 mod grid;
 mod index;
