@@ -51,7 +51,8 @@ pub use pytree_derive::{
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
     facade_shaped as shaped, facade_shapes as shapes,
 };
-pub use pytree_nn::{Model, checkpoint, data, export, files, training};
+pub use pytree_io::{checkpoint, data, export, files, training};
+pub use pytree_nn::Model;
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 use launch::{command, is_started, printed};
 use pytree_core::graph;
+use pytree_io::checkpoint::{self, CheckpointFolder};
 use pytree_mpi::Processes;
-use pytree_nn::checkpoint::{self, CheckpointFolder};
 use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam};
 use pytree_transform::Tensor;
 use pytree_transform::device::{Mesh, device_put};

@@ -1,4 +1,4 @@
-//! Neural networks on pytrees: random numbers, layers, losses, optimisers, checkpoints and summaries.
+//! Neural networks on pytrees: random numbers, layers, losses, optimizers and summaries.
 //!
 //! This crate consists of modules and functions of tensors, which use only public functions of the other crates. To
 //! write your own layer, derive `Module` for a struct. To write your own optimizer, implement
@@ -31,13 +31,8 @@
 //! assert!(losses[19] < losses[0]);
 //! ```
 
-mod axis_names;
-pub mod checkpoint;
 mod convert_floats;
-pub mod data;
 mod error;
-pub mod export;
-pub mod files;
 mod functions;
 mod hyperparameter;
 mod initializers;
@@ -51,12 +46,9 @@ mod optimizers;
 mod random;
 mod schedules;
 mod summary;
-pub mod training;
 
-pub use checkpoint::CheckpointError;
 pub use convert_floats::convert_floats;
 pub use error::InputError;
-pub use export::ExportError;
 pub use functions::{
     celu, digamma, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu,
     lgamma, log_sigmoid, log_softmax, logsumexp, mish, polygamma, relu, relu6, selu, sigmoid, silu,

@@ -15,7 +15,7 @@ use pytree_transform::Tensor;
 ///
 /// | what | for |
 /// |---|---|
-/// | [`Traceable`](pytree_transform::Traceable) | [`jit`](pytree_transform::jit), [`vmap`](pytree_transform::vmap), [`checkpoint`](crate::checkpoint) |
+/// | [`Traceable`](pytree_transform::Traceable) | [`jit`](pytree_transform::jit), [`vmap`](pytree_transform::vmap), `pytree::checkpoint` |
 /// | [`SelectPart<Tensor>`](SelectPart) | [`grad`](pytree_transform::grad), [`Optimizer`](crate::Optimizer); the gradient is a `Partition<Self, Tensor>` |
 /// | `ModuleField` | a field of a module without an attribute |
 /// | `Clone` | keeping the best model, or an average of models |
@@ -25,9 +25,7 @@ use pytree_transform::Tensor;
 ///
 /// # Examples
 /// ```
-/// use std::error::Error;
-/// use std::path::Path;
-/// use pytree_nn::{Activation, Mlp, Model, Optimizer, Rngs, adam, checkpoint, mse};
+/// use pytree_nn::{Activation, Mlp, Model, Optimizer, Rngs, adam, mse};
 /// use pytree_transform::{DType, Tensor, jit_mut, value_and_grad_mut};
 ///
 /// /// Trains a model on one batch. Returns the loss of each step.
@@ -59,26 +57,6 @@ use pytree_transform::Tensor;
 /// let loss = |model: &mut Mlp, x: &Tensor, y: &Tensor| mse(&model.forward(x), y);
 /// let losses = fit(&mut model, &mut optimizer, loss, (&x, &y), 20);
 /// assert!(losses[19] < losses[0]);
-///
-/// /// Saves a model and its optimizer.
-/// fn save<M: Model>(path: &Path, model: &M, optimizer: &Optimizer<M>) -> Result<(), Box<dyn Error>> {
-///     Ok(checkpoint::save(path, &(model.clone(), optimizer.clone()))?)
-/// }
-///
-/// /// Loads them into a model and an optimizer of the same structure.
-/// fn load<M: Model>(path: &Path, model: &mut M, optimizer: &mut Optimizer<M>) -> Result<(), Box<dyn Error>> {
-///     let template = (model.clone(), optimizer.clone());
-///     (*model, *optimizer) = checkpoint::load(path, &template)?;
-///     Ok(())
-/// }
-///
-/// let path = std::env::temp_dir().join(format!("pytree-model-{}.safetensors", std::process::id()));
-/// save(&path, &model, &optimizer)?;
-/// let mut loaded = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut rngs);
-/// load(&path, &mut loaded, &mut optimizer)?;
-/// std::fs::remove_file(&path)?;
-/// assert_eq!(loaded, model);
-/// # Ok::<(), Box<dyn Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a model",

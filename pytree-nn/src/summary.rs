@@ -3,9 +3,7 @@
 use std::fmt;
 
 use pytree_core::bug::{LEAVES, pairs};
-use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
-
-use crate::axis_names::assigned;
+use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, axes, graph};
 
 /// A table of the leaves of a pytree, which [`summary`] returns. The display is a text table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl SummaryRow {
             return "-".to_owned();
         };
         let axes = self.axes.as_deref();
-        let Some(names) = axes.and_then(|axes| assigned(axes, array.shape.len())) else {
+        let Some(names) = axes.and_then(|axes| axes::names(axes, array.shape.len())) else {
             return array.to_string();
         };
         let axes = names.iter().zip(&array.shape);

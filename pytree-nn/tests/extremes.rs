@@ -14,9 +14,9 @@ mod harness;
 
 use pytree_nn::{
     Activation, BatchNorm, Dropout, Embed, GroupNorm, Initializer, Key, LayerNorm, Linear, Mlp,
-    Replacement, RmsNorm, Rngs, accuracy, celu, checkpoint, confusion_matrix, elu, gelu,
-    gelu_exact, glu, leaky_relu, log_sigmoid, log_softmax, logsumexp, mse, sigmoid, soft_sign,
-    softmax, softmax_cross_entropy, softplus, standardize,
+    Replacement, RmsNorm, Rngs, accuracy, celu, confusion_matrix, elu, gelu, gelu_exact, glu,
+    leaky_relu, log_sigmoid, log_softmax, logsumexp, mse, sigmoid, soft_sign, softmax,
+    softmax_cross_entropy, softplus, standardize,
 };
 use pytree_transform::{DType, Tensor, jit};
 
@@ -124,10 +124,6 @@ fn arguments_of_no_distribution_are_refused() {
 #[test]
 fn mistakes_are_reported_at_the_callers_line() {
     check(&rows! {
-        {
-            drop(checkpoint::nested_tensors("none.safetensors", ""));
-            none()
-        } => Panic("`nested_tensors` expects a separator");
         {
             pytree_transform::Shape::from(&[1][..]).insert(3, 1);
             none()

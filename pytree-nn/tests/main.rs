@@ -9,7 +9,6 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-mod exports;
 mod extremes;
 mod goldens;
 mod intermediates;

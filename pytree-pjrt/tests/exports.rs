@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use pytree_nn::export::{self, NamedArray};
+use pytree_io::export::{self, NamedArray};
 use pytree_nn::{Activation, Mlp, Rngs};
 use pytree_pjrt::Buffer;
 use pytree_transform::{DType, Tensor, jit};

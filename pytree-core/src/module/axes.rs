@@ -27,7 +27,9 @@ use crate::trees::shapes;
 pub use crate::node::axes::{
     AxisPattern, Expression, Operator, Owner, Rest, Running, Step, describe_running,
 };
-pub use crate::node::axes::{AxisRole, ElementPattern, Roles, Scope, ShapePattern, StaticFields};
+pub use crate::node::axes::{
+    AxisRole, ElementPattern, Roles, Scope, ShapePattern, StaticFields, names,
+};
 pub use crate::treedef::LeafRoles;
 
 /// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return a value that it

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod data;
 mod draws;
 mod functions;
 mod losses;

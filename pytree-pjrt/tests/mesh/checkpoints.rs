@@ -1,8 +1,9 @@
 //! Checkpoints by shards of a model that the devices of a plugin train.
 
 use pytree_core::graph;
-use pytree_nn::data::{Batches, Position};
-use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, checkpoint, mse};
+use pytree_io::checkpoint;
+use pytree_io::data::{Batches, Position};
+use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, mse};
 use pytree_transform::device::{Device, Mesh, device_put};
 use pytree_transform::{DType, Tensor, Traceable, pmean, spmd, value_and_grad};
 

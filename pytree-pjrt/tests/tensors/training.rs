@@ -1,7 +1,8 @@
 //! Training on a device: the losses of the host, without growing memory.
 
 use pytree_core::graph;
-use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, checkpoint, softmax_cross_entropy};
+use pytree_io::checkpoint;
+use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, softmax_cross_entropy};
 use pytree_transform::device::{device_put, with_device};
 use pytree_transform::{DType, Jit, Tensor, jit, value_and_grad};
 

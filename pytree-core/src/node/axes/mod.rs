@@ -10,6 +10,7 @@
 //! comparisons run again in a scope that records each shape for the message.
 
 mod capture;
+mod names;
 mod pattern;
 mod report;
 mod roles;
@@ -17,6 +18,7 @@ mod running;
 mod scope;
 
 pub(crate) use self::capture::{Capture, Capturing, name_of_type, returned};
+pub use self::names::names;
 pub(crate) use self::pattern::axes_of;
 pub use self::pattern::{
     AxisPattern, ElementPattern, Expression, Operator, Rest, ShapePattern, Step,

@@ -134,7 +134,7 @@ impl BatchNorm {
     /// `mask` is true.
     ///
     /// A mask with fewer axes than `x` belongs to the first axes of `x`: `bool[batch]` is the mask of examples that
-    /// [`Batches::padded`](crate::data::Batches::padded) returns. A mask with as many axes as `x` broadcasts to the shape of
+    /// `pytree::data::Batches::padded` returns. A mask with as many axes as `x` broadcasts to the shape of
     /// `x`.
     ///
     /// # Panics
@@ -143,14 +143,11 @@ impl BatchNorm {
     ///
     /// # Examples
     /// ```
-    /// use pytree_nn::data::Batches;
     /// use pytree_nn::{BatchNorm, Rngs};
     /// use pytree_transform::Tensor;
     /// let mut norm = BatchNorm::new(2, &mut Rngs::new(0));
-    /// let examples = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
-    /// for (x, mask) in Batches::new(examples, 2).padded().epoch(0) {
-    ///     norm.forward_masked(&x, &mask);
-    /// }
+    /// let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0], [0.0, 0.0]]);
+    /// norm.forward_masked(&x, &Tensor::from([true, true, false]));
     /// ```
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
