@@ -278,8 +278,32 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/tutorial.md")]
     struct Tutorial;
-    #[doc = include_str!("../docs/how-to/guide.md")]
-    struct Guide;
+    #[doc = include_str!("../docs/how-to/compile.md")]
+    struct Compile;
+    #[doc = include_str!("../docs/how-to/errors.md")]
+    struct Errors;
+    #[doc = include_str!("../docs/how-to/look-inside.md")]
+    struct LookInside;
+    #[doc = include_str!("../docs/how-to/random-numbers.md")]
+    struct RandomNumbers;
+    #[doc = include_str!("../docs/how-to/shared-nodes.md")]
+    struct SharedNodes;
+    #[doc = include_str!("../docs/how-to/trees.md")]
+    struct Trees;
+    #[doc = include_str!("../docs/how-to/any-model.md")]
+    struct AnyModel;
+    #[doc = include_str!("../docs/how-to/own-types.md")]
+    struct OwnTypes;
+    #[doc = include_str!("../docs/how-to/checkpoints.md")]
+    struct Checkpoints;
+    #[doc = include_str!("../docs/how-to/several-devices.md")]
+    struct SeveralDevices;
+    #[doc = include_str!("../docs/how-to/sharding.md")]
+    struct Sharding;
+    #[doc = include_str!("../docs/how-to/several-processes.md")]
+    struct SeveralProcesses;
+    #[doc = include_str!("../docs/explanation/references.md")]
+    struct References;
     #[doc = include_str!("../docs/reference/layers.md")]
     struct Layers;
     #[doc = include_str!("../docs/how-to/data.md")]
