@@ -174,3 +174,24 @@ fn files_named_in_documents_exist() {
         problems.join("\n")
     );
 }
+
+#[test]
+fn tests_named_in_documents_exist() {
+    let (mut count, mut problems) = (0, Vec::new());
+    for (path, text) in documents() {
+        for named in text.split('`').filter(|code| code.contains(".rs::")) {
+            let (file, name) = named.split_once("::").unwrap();
+            let source = fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
+            count += 1;
+            if !source.contains(&format!("fn {name}(")) {
+                problems.push(format!("{path}: {named}"));
+            }
+        }
+    }
+    assert!(count > 30, "only {count} tests are named");
+    assert!(
+        problems.is_empty(),
+        "no such test:\n{}",
+        problems.join("\n")
+    );
+}

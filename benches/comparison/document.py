@@ -6,10 +6,9 @@ from .rounds import cores_shown
 HEAD = """\
 # Performance
 
-Written by `benches/compare` from programs that ran in turn; do not edit it by hand. A cell has the median over the rounds. In
-parentheses are our figure divided by that of the peer, as the median over the rounds, and the quartiles of this ratio: below 1, ours
-takes less time. The last column has the ratio to the best of the other libraries. Each section names the command that measured it, and
-its programs, which can also be run alone.
+Written by `benches/compare`; do not edit it by hand. A cell has the median over the rounds, and in parentheses our figure divided by
+that of the peer: below 1, ours takes less time. Quartiles follow if there were several rounds. [Where the time
+goes](../explanation/where-time-goes.md) explains how to read the tables.
 """
 
 
@@ -46,8 +45,9 @@ def number(value):
 
 
 def ratio(value):
-    """Returns a ratio and its quartiles."""
-    return f"{quotient(value.median)}, {quotient(value.low)} to {quotient(value.high)}"
+    """Returns a ratio, and its quartiles if they differ."""
+    quartiles = f", {quotient(value.low)} to {quotient(value.high)}" if value.low != value.high else ""
+    return quotient(value.median) + quartiles
 
 
 def quotient(value):
@@ -101,11 +101,14 @@ def _table(results, operation, title, best):
     if not found:
         return []
     peers = results.peers([operation])
+    # With one other library, its cell has the ratio.
+    has_best = sum(peer not in (figures.OURS, "by hand") for peer in peers) > 1
     rows = []
     for figure in found:
         cells = [_cell(results, figure, peer) for peer in peers]
-        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", *cells, _beside_best(results, figure, peers, best)])
-    return ["", *table([title, *peers, "× the best peer"], rows)]
+        cells += [_beside_best(results, figure, peers, best)] if has_best else []
+        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", *cells])
+    return ["", *table([title, *peers, *(["× the best peer"] if has_best else [])], rows)]
 
 
 def _beside_best(results, figure, peers, best):
@@ -121,7 +124,7 @@ def _cell(results, figure, peer):
     if found is None:
         return "–"
     if peer == figures.OURS:
-        return f"{number(found.median)} [{number(found.low)} to {number(found.high)}]"
+        return number(found.median) + (f" [{number(found.low)} to {number(found.high)}]" if found.low != found.high else "")
     beside = results.ratio(figure, peer)
     return number(found.median) + (f" ({ratio(beside)})" if beside else "")
 

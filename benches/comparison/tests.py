@@ -78,7 +78,7 @@ class Documents(unittest.TestCase):
     def test_table(self):
         lines = [result("jax", 4.0), result("pytree", 3.0), result("pytree", 1.0, "loss_step1"), result("jax", 1.0, "loss_step1")]
         text = self.write(lines)
-        self.assertIn("| a step, µs | pytree | jax | × the best peer |\n|---|---:|---:|---:|\n| C1, 1 core | 3 [3 to 3] | 4 (0.75, 0.75 to 0.75) | 0.75 |\n", text)
+        self.assertIn("| a step, µs | pytree | jax |\n|---|---:|---:|\n| C1, 1 core | 3 | 4 (0.75) |\n", text)
         self.assertIn("`benches/compare --sections C --rounds 3 --cores 1`, 2026-01-02; other processes used 0.25 cores", text)
         self.assertIn("C1 loss step1 1", text)
         self.assertIn("`cargo bench --bench training -- C1`", text)
@@ -91,7 +91,13 @@ class Documents(unittest.TestCase):
         lines = [result(peer, value) for peer, value in [("pytree", 3.0), ("jax", 4.0), ("torch", 2.0), ("by hand", 1.0)]]
         self.assertIn("| 1.50 |\n", self.write(lines))
         self.assertIn("| 0.75 |\n", self.write(lines, section={"is_rate": True}))
-        self.assertIn("| – |\n", self.write(lines[:1]))
+        self.assertNotIn("best", self.write(lines[:2]))
+        lines += [result("jax", 4.0, workload="C2"), result("pytree", 3.0, workload="C3")]
+        self.assertIn("| – | – |\n", self.write(lines))
+
+    def test_quartiles_of_several_rounds(self):
+        lines = [result(peer, value, number=number) for number in range(3) for peer, value in [("pytree", 3.0 + number), ("jax", 4.0)]]
+        self.assertIn("| C1, 1 core | 4 [3.5 to 4.5] | 4 (1.00, 0.88 to 1.12) |\n", self.write(lines))
 
     def test_disagreement_is_named(self):
         lines = [result("pytree", 1.0, "loss_step1"), result("jax", 1.5, "loss_step1"), result("jax", 4.0), result("pytree", 3.0)]
@@ -119,6 +125,7 @@ class Documents(unittest.TestCase):
     def test_numbers(self):
         self.assertEqual([document.number(value) for value in (None, 12345.6, 99.96, 0.01234)], ["–", "12,346", "100", "0.0123"])
         self.assertEqual(document.ratio(figures.Spread(0.011, 0.0123, 1.236)), "0.012, 0.011 to 1.24")
+        self.assertEqual(document.ratio(figures.Spread(0.5, 0.5, 0.5)), "0.50")
 
     def test_results_are_kept(self):
         with tempfile.TemporaryDirectory() as folder:
