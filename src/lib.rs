@@ -326,6 +326,9 @@ mod documents {
     struct ForJaxUsers;
     #[doc = include_str!("../docs/reference/for-pytorch-users.md")]
     struct ForPytorchUsers;
+    #[cfg(feature = "pjrt")]
+    #[doc = include_str!("../docs/how-to/gpu.md")]
+    struct Gpu;
     #[cfg(feature = "linalg")]
     #[doc = include_str!("../docs/reference/linear-algebra.md")]
     struct LinearAlgebra;
