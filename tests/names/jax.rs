@@ -204,13 +204,13 @@ mod inspecting {
         assert_eq!(
             jaxpr.to_string(),
             "\
-    { lambda ; a:f32[]. let
-        b:f32[] = sin a
-        c:f32[] = jit[
-          name=halved
-          jaxpr={ lambda ; b:f32[]. let c:f32[] = mul b 0.5:f32[] in (c,) }
-        ] b
-      in (c,) }"
+{ lambda ; a:f32[]. let
+    b:f32[] = sin a
+    c:f32[] = jit[
+      name=halved
+      jaxpr={ lambda ; b:f32[]. let c:f32[] = mul b 0.5:f32[] in (c,) }
+    ] b
+  in (c,) }"
         );
         assert!(verify(&jaxpr).is_ok());
         for equation in jaxpr.equations() {
