@@ -120,6 +120,20 @@ fn book_has_every_page_once() {
     assert_eq!(listed, pages);
 }
 
+#[test]
+fn programs_of_pages_are_tested() {
+    let sources = ["src/lib.rs", "pytree-core/src/lib.rs"]
+        .map(|file| fs::read_to_string(Path::new(ROOT).join(file)).unwrap())
+        .concat();
+    let untested: Vec<String> = documents()
+        .into_iter()
+        .filter(|(path, text)| path.starts_with("docs/") && text.contains("```rust\n"))
+        .map(|(path, _)| path)
+        .filter(|path| !sources.contains(&format!("../{path}\"")))
+        .collect();
+    assert_eq!(untested, [""; 0], "pages that no `include_str!` names");
+}
+
 /// All files of a folder but those that a build or git makes, by their paths from the top folder.
 fn all_files(folder: &Path, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
