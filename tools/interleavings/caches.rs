@@ -11,7 +11,7 @@ use crate::boundary::{Outcome, Visited};
 use crate::tensor::Tensor;
 use crate::transformations::cache::{Cache, Entry, Signature};
 use crate::transformations::function::Origin;
-use crate::{ORDERS, TreeDef};
+use crate::{TreeDef, orders};
 
 /// An argument, by the number of its structure.
 struct Argument(u32);
@@ -36,6 +36,7 @@ fn call(cache: &Cache, argument: u32, function: impl FnOnce()) -> Arc<Entry> {
     let traced = cache.get_or_trace(signature, Origin(Location::caller()), &|signature| {
         thread::yield_now();
         function.take().unwrap()();
+        cache.traced();
         let entry = Entry::new(signature, Outcome, Arc::default(), Vec::new(), None);
         Ok::<_, Infallible>(entry)
     });
@@ -71,7 +72,7 @@ fn function_is_traced_once() {
             assert!(entries.iter().all(|entry| Arc::ptr_eq(entry, &entries[0])));
             assert_eq!((cache.traces(), cache.len()), (1, 1));
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -94,7 +95,7 @@ fn trace_that_panics_is_followed_by_another() {
             assert!(entries[1..].iter().all(Option::is_some));
             assert_eq!(cache.len(), 1);
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -115,7 +116,7 @@ fn functions_that_call_each_other_do_not_deadlock() {
                 assert_eq!(cache.len(), 1, "one entry for one signature");
             }
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -132,7 +133,7 @@ fn rings_of_functions_do_not_deadlock() {
             });
             assert!(caches.iter().all(|cache| cache.len() == 1));
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -152,7 +153,7 @@ fn wait_that_has_ended_is_no_deadlock() {
             });
             assert_eq!(caches.each_ref().map(|cache| cache.traces()), [1, 1]);
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -170,6 +171,6 @@ fn full_cache_gives_the_right_entry() {
                 }
             });
         },
-        ORDERS,
+        orders(),
     );
 }

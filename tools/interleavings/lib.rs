@@ -1,12 +1,17 @@
 //! The cache of compiled functions and the turns of calls, with little stand-ins for what they need of the library.
 //!
-//! `.ci/nightly interleavings` makes this a crate, in which the locks, atomics and threads are shuttle's.
+//! The locks, atomics and threads are shuttle's: `sync.rs` is in the place of the modules `base::sync` of the library.
 
 #![allow(dead_code, unused_imports)]
 
 extern crate self as pytree_core;
 
-mod timed;
+#[path = "../../pytree-transform/src/transformations/cache.rs"]
+mod cache;
+mod sync;
+#[path = "../../pytree-transform/src/transformations/tracing.rs"]
+mod tracing;
+#[path = "../../pytree-core/src/contract/turn.rs"]
 mod turn;
 
 #[cfg(test)]
@@ -15,8 +20,9 @@ mod caches;
 mod turns;
 
 /// How many orders are tried. One at random is a step of some thread at each lock and atomic.
-#[cfg(test)]
-const ORDERS: usize = 20_000;
+fn orders() -> usize {
+    std::env::var("PYTREE_ORDERS").map_or(2_000, |orders| orders.parse().unwrap())
+}
 
 /// The structure of an argument: any number.
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -58,12 +64,9 @@ pub mod boundary {
     }
 }
 
-/// No thread waits for it in these tests.
-mod once {
-    pub use std::sync::OnceLock;
-}
-
 mod base {
+    pub(crate) use crate::sync;
+
     pub mod array {
         pub struct Array;
     }
@@ -212,7 +215,8 @@ mod executor {
 }
 
 mod transformations {
-    pub mod cache;
+    pub(crate) use crate::{cache, tracing};
+
     pub mod dropped {
         use super::function::Origin;
 
@@ -232,5 +236,4 @@ mod transformations {
             }
         }
     }
-    pub mod tracing;
 }

@@ -8,4 +8,6 @@ pub mod kind;
 pub mod path;
 pub mod per_thread;
 pub mod suggest;
+#[cfg_attr(shuttle, path = "../../../tools/interleavings/sync.rs")]
+pub(crate) mod sync;
 pub(crate) mod text;

@@ -9,9 +9,10 @@
 //! The call takes effect when all its cells are claimed. A lock of the process lets a single thread claim cells, so two
 //! calls never wait for each other's cells. The lock is held for comparisons and moves of pointers only.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::base::error::{ReferenceError, TreeError, Unrepeated, Writer};
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::contract::handles::{AnyCell, AnyContent, References};
 use crate::contract::turn;
 

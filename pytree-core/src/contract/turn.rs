@@ -6,11 +6,12 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::base::error::TreeError;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Condvar, Mutex, MutexGuard, lock_when, thread_local};
 
 /// The number of conflicts after which a call waits for its turn.
 const CONFLICTS: u32 = 3;
@@ -39,22 +40,20 @@ impl Turn {
         if is_mine() {
             return None;
         }
-        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken);
-        let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut taken = taken_later();
         if *taken {
             return None;
         }
         *taken = true;
         IS_TAKEN.store(true, Ordering::Relaxed);
-        IS_MINE.set(true);
+        IS_MINE.with(|is_mine| is_mine.set(true));
         Some(Self(PhantomData))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        IS_MINE.set(false);
+        IS_MINE.with(|is_mine| is_mine.set(false));
         IS_TAKEN.store(false, Ordering::Relaxed);
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
         ENDED.notify_all();
@@ -63,7 +62,7 @@ impl Drop for Turn {
 
 /// Returns whether a call on this thread has the turn.
 fn is_mine() -> bool {
-    IS_MINE.get()
+    IS_MINE.with(Cell::get)
 }
 
 /// Waits while a call on another thread has the turn. Call this before a write, while no lock is held.
@@ -75,8 +74,12 @@ pub(crate) fn give_way() {
 
 #[cold]
 fn wait() {
-    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(ENDED.wait_timeout_while(taken, PATIENCE, |taken| *taken));
+    drop(taken_later());
+}
+
+/// Waits while a call has the turn, at most for the time limit, and locks `TAKEN`.
+fn taken_later() -> MutexGuard<'static, bool> {
+    lock_when(&TAKEN, &ENDED, PATIENCE, |taken| *taken)
 }
 
 /// The attempts of a call that is repeated as long as other threads write references that the call has read.

@@ -17,6 +17,7 @@ pub(crate) mod numbers;
 pub(crate) mod prefetch;
 pub(crate) mod shape;
 pub(crate) mod special;
+pub(crate) mod sync;
 pub(crate) mod target;
 pub(crate) mod text_layout;
 pub(crate) mod threads;

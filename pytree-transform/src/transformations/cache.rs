@@ -12,8 +12,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use pytree_core::boundary::{Outcome, Visited};
 use pytree_core::{References, TreeDef};
@@ -21,6 +20,8 @@ use pytree_core::{References, TreeDef};
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
+use crate::base::sync::RwLock;
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::executor::Executable;
 use crate::jaxpr::run_checked;
 use crate::primitives::body::Body;

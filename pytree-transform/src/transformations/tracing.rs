@@ -5,10 +5,11 @@
 //! that case the current thread traces the function itself.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use std::sync::{Arc, PoisonError};
 
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::thread::{self, ThreadId};
+use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::transformations::cache::Signature;
 use crate::transformations::function::Origin;
 
@@ -88,7 +89,7 @@ impl Tracing {
         origin: Origin,
         known: impl Fn() -> Option<K>,
     ) -> Asked<'_, K> {
-        let this = std::thread::current().id();
+        let this = thread::current().id();
         loop {
             let running = self.running();
             let changes = running.changes;

@@ -1,13 +1,14 @@
 //! The cell that the handles of a reference share, and its operations for graph functions.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use super::access::{Mutable, Updating};
 use crate::base::error::{Access, ReferenceError, TreeError};
 use crate::base::identity::NodeIdentity;
 use crate::base::kind::LeafKind;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{RwLock, RwLockWriteGuard};
 use crate::contract::arena::Content;
 use crate::contract::commit::{Staged, wait_for_claims};
 use crate::contract::handles::{AnyCell, AnyContent, AnyReference, address};

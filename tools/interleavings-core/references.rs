@@ -1,14 +1,17 @@
 //! References under shuttle, which runs the threads of a program in many orders of their steps.
 //!
-//! `.ci/nightly interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
-//! and turns are shuttle's. A time limit of a turn may end at any moment.
+//! The locks and atomics of references and turns are shuttle's. A time limit of a turn may end at any moment.
 
-use pytree_core::boundary::{Attempts, unflatten_with_references, repeated, flatten_with_references};
+use pytree_core::boundary::{
+    Attempts, flatten_with_references, repeated, unflatten_with_references,
+};
 use pytree_core::{Contents, Ref, TreeError};
 use shuttle::thread;
 
 /// How many orders are tried. One at random is a step of some thread at each lock and atomic.
-const ORDERS: usize = 20_000;
+fn orders() -> usize {
+    std::env::var("PYTREE_ORDERS").map_or(2_000, |orders| orders.parse().unwrap())
+}
 
 /// Moves one from the first reference to the second, as a compiled call does.
 fn transfer(pair: &Pair) {
@@ -18,7 +21,8 @@ fn transfer(pair: &Pair) {
 fn attempt(pair: &Pair) -> Result<(), TreeError> {
     let (leaves, treedef, references) = flatten_with_references::<i32, _>(pair);
     let moved = vec![leaves[0] - 1, leaves[1] + 1];
-    unflatten_with_references::<i32, Pair>(&treedef, moved, &references, Contents::Written).map(drop)
+    unflatten_with_references::<i32, Pair>(&treedef, moved, &references, Contents::Written)
+        .map(drop)
 }
 
 /// As `transfer`, of a call that has lost twice: the next conflict takes a turn.
@@ -55,7 +59,7 @@ fn calls_take_effect_at_one_instant() {
                 .for_each(|thread| thread.join().unwrap());
             assert_eq!((pair.0.get(), pair.1.get()), (8, 2));
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -70,7 +74,7 @@ fn order_of_reading_is_not_that_of_writing() {
             assert_eq!(leaves.iter().sum::<i32>(), 10);
             thread.join().unwrap();
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -85,7 +89,7 @@ fn calls_against_each_other_do_not_deadlock() {
             thread.join().unwrap();
             assert_eq!((pair.0.get(), pair.1.get()), (10, 0));
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -100,7 +104,7 @@ fn updates_beside_calls_are_not_lost() {
             thread.join().unwrap();
             assert_eq!((pair.0.get(), pair.1.get()), (109, 1));
         },
-        ORDERS,
+        orders(),
     );
 }
 
@@ -120,6 +124,6 @@ fn turns_of_losers_lose_no_update() {
                 .for_each(|thread| thread.join().unwrap());
             assert_eq!((pair.0.get(), pair.1.get()), (308, 2));
         },
-        ORDERS,
+        orders(),
     );
 }
