@@ -1,5 +1,6 @@
 //! First and second derivatives at the edges of domains, in forward and reverse mode.
 
+use pytree::linalg::{self, Triangular};
 use pytree::{DType, Tensor, grad, jvp};
 use serde_json::Value;
 
@@ -12,6 +13,17 @@ use crate::goldens::tolerance::numbers;
 struct Derivatives {
     forward: [Tensor; 2],
     reverse: [Tensor; 2],
+}
+
+/// A figure of JAX, and where it is.
+struct Place<'a> {
+    mode: &'a str,
+    /// The order of the derivative.
+    order: usize,
+    position: usize,
+    /// The element of the input at this position, or NaN.
+    at: f64,
+    figure: f64,
 }
 
 fn along(f: impl Fn(&Tensor) -> Tensor + Send + Sync, x: &Tensor, direction: &Tensor) -> Tensor {
@@ -35,31 +47,45 @@ impl Derivatives {
         }
     }
 
-    /// The differences from the figures of a case, one a line. `decided` replaces figures of JAX: it gets the order of the
-    /// derivative, the point and the figure.
+    fn of(&self, mode: &str, order: usize) -> &Tensor {
+        match mode {
+            "forward" => &self.forward[order - 1],
+            _ => &self.reverse[order - 1],
+        }
+    }
+
+    /// The differences from the figures of a case, one a line. `decided` replaces figures of JAX.
     fn differences(
         &self,
         case: &Value,
         x: &Tensor,
         what: &str,
-        decided: impl Fn(usize, f64, f64) -> f64,
+        decided: impl Fn(Place<'_>) -> f64,
     ) -> Vec<String> {
         let mut lines = Vec::new();
-        for (mode, found) in [("forward", &self.forward), ("reverse", &self.reverse)] {
-            for (order, found) in found.iter().enumerate() {
-                let expected = tensor(&case[mode][order]);
-                assert_eq!(found.info(), expected.info(), "{what}");
-                let points = numbers(x);
-                let pairs = numbers(found).into_iter().zip(numbers(&expected));
-                for (position, (found, expected)) in pairs.enumerate() {
-                    let at = points.get(position).copied().unwrap_or(f64::NAN);
-                    let order = order + 1;
-                    let expected = decided(order, at, expected);
-                    if !is_same(found, expected, x.dtype()) {
-                        lines.push(format!(
-                            "{what}, {mode} {order}, element {position} at {at}: found {found}, expected {expected}"
-                        ));
-                    }
+        let points = numbers(x);
+        for (mode, order) in [
+            ("forward", 1),
+            ("forward", 2),
+            ("reverse", 1),
+            ("reverse", 2),
+        ] {
+            let (found, expected) = (self.of(mode, order), tensor(&case[mode][order - 1]));
+            assert_eq!(found.info(), expected.info(), "{what}");
+            let pairs = numbers(found).into_iter().zip(numbers(&expected));
+            for (position, (found, figure)) in pairs.enumerate() {
+                let at = points.get(position).copied().unwrap_or(f64::NAN);
+                let expected = decided(Place {
+                    mode,
+                    order,
+                    position,
+                    at,
+                    figure,
+                });
+                if !is_same(found, expected, x.dtype()) {
+                    lines.push(format!(
+                        "{what}, {mode} {order}, element {position} at {at}: found {found}, expected {expected}"
+                    ));
                 }
             }
         }
@@ -79,12 +105,12 @@ fn is_same(found: f64, expected: f64, dtype: DType) -> bool {
 
 /// Returns the derivative of a function of elements, where we decided against JAX, else that of JAX.
 /// `docs/reference/for-jax-users.md` has the list.
-fn decided(name: &str, order: usize, at: f64, expected: f64) -> f64 {
+fn decided(name: &str, place: &Place<'_>) -> f64 {
     match name {
         // JAX differentiates √(x² - 1), which exists below -1, too.
-        "acosh" if at <= -1.0 => f64::NAN,
-        "acosh" if order == 2 && at == f64::INFINITY => 0.0,
-        _ => expected,
+        "acosh" if place.at <= -1.0 => f64::NAN,
+        "acosh" if place.order == 2 && place.at == f64::INFINITY => 0.0,
+        _ => place.figure,
     }
 }
 
@@ -123,7 +149,7 @@ fn derivatives_of_elements_match_jax() {
             case,
             x,
             &what,
-            |order, at, expected| decided(name, order, at, expected),
+            |place| decided(name, &place),
         ));
     }
     assert_none(differences);
@@ -148,12 +174,8 @@ fn differences_of(
             ["input", "weights", "direction"].map(|name| tensor(&case[name]));
         let what = format!("{} of {} {}", text(case, "name"), x.dtype(), case["at"]);
         let f = |x: &Tensor| apply(text(case, "name"), x);
-        Derivatives::new(f, &x, &weights, &direction).differences(
-            case,
-            &x,
-            &what,
-            |_, _, expected| expected,
-        )
+        Derivatives::new(f, &x, &weights, &direction)
+            .differences(case, &x, &what, |place| place.figure)
     });
     differences.collect()
 }
@@ -172,4 +194,113 @@ fn derivatives_of_rows_match_jax() {
             _ => rows::apply(name, x),
         },
     ));
+}
+
+fn counted(x: &Tensor) -> Tensor {
+    Tensor::arange(DType::I32, x.shape()[0]).convert(x.dtype()) + 1.0
+}
+
+/// The functions of a matrix that are compared.
+fn apply_to_matrix(name: &str, at: &str, x: &Tensor) -> Tensor {
+    match name {
+        "det" => linalg::det(x),
+        "slogdet" => linalg::slogdet(x).1,
+        "inv" => linalg::inv(x),
+        "solve" => linalg::solve(x, &counted(x)),
+        "cholesky" => linalg::cholesky(x),
+        "eigenvalues" => linalg::eigh(x).0,
+        "sum_of_eigenvalues" => linalg::eigh(x).0.square().sum(),
+        "singular_values" => singular_values(at, x),
+        "sum_of_singular_values" => singular_values(at, x).sum(),
+        "norm" => x.norm(),
+        "triangular_solve" => linalg::triangular_solve(x, &counted(x), Triangular::lower()),
+        "qr_r" => linalg::qr(x).1,
+        "lstsq" => linalg::lstsq(x, &counted(x), None).solution,
+        other => panic!("no operation for the case {other}"),
+    }
+}
+
+/// The singular values, with the signs and in the order of JAX. At the point itself these choices are arbitrary: they change
+/// the derivatives, but not the values.
+fn singular_values(at: &str, x: &Tensor) -> Tensor {
+    let values = linalg::svd(x).1;
+    match at {
+        // The last value is zero, and -0 with the negative of a singular vector is as good.
+        "rank_one" => values * Tensor::from([1.0, -1.0]),
+        "rank_two" => values * Tensor::from([1.0, 1.0, -1.0]),
+        // The last two values are equal.
+        "twice" => values.take(&Tensor::from([0, 2, 1]), 0),
+        _ => values,
+    }
+}
+
+/// Returns a function with the same derivatives, which takes the place of JAX from the given order on.
+fn instead_of_jax(name: &str, at: &str) -> Option<(usize, fn(&Tensor) -> Tensor)> {
+    match (name, at) {
+        // JAX differentiates singular vectors, which have no derivatives if singular values are equal.
+        ("lstsq", "identity" | "twice") => Some((1, |x| linalg::solve(x, &counted(x)))),
+        // All singular values count as zeros.
+        ("lstsq", "zeros") => Some((1, |x| x.sum_axes([1]) * 0.0)),
+        // JAX divides by the last pivot, which is a rounding error.
+        ("qr_r", "ones" | "rank_one") => Some((2, r_of_two_columns)),
+        _ => None,
+    }
+}
+
+/// Returns `R` of a matrix with two rows and columns, which exists for dependent columns, too.
+fn r_of_two_columns(x: &Tensor) -> Tensor {
+    let [first, second] = [0, 1].map(|column| x.index([(..).into(), column.into()]));
+    let length = first.norm();
+    let zero = &length * 0.0;
+    let dot = (first * second).sum();
+    let last = linalg::det(x) / &length;
+    Tensor::stack(&[-&length, -dot / &length, zero, last], 0).reshape([2, 2])
+}
+
+/// Returns the figure for a matrix without a derivative, where JAX gives another one. `docs/reference/for-jax-users.md` has
+/// the list, with the functions of [`instead_of_jax`].
+fn decided_for_matrix(name: &str, at: &str, place: &Place<'_>, weights: &Tensor) -> f64 {
+    let (row, column) = (place.position / 3, place.position % 3);
+    match (name, at, place.mode) {
+        // A sum of infinities of both signs.
+        ("slogdet", "ones" | "rank_one", "forward") if place.order == 2 => f64::NAN,
+        // The first column is zero. Below the diagonal, `R` is zero everywhere.
+        ("qr_r", "zeros" | "rank_two", "forward") if row > column => 0.0,
+        ("qr_r", "rank_two", "reverse") if place.figure.is_infinite() => f64::NAN,
+        // The last column of `R` is that of `Qᵀ A`, and `Q` is the identity.
+        ("qr_r", "zeros", "reverse") if place.order == 1 && column == 2 => {
+            numbers(weights)[place.position]
+        }
+        _ => place.figure,
+    }
+}
+
+#[test]
+fn derivatives_of_matrices_match_jax() {
+    let file = read("special_points.json");
+    let cases = file["matrices"].as_array().unwrap();
+    assert!(cases.len() > 100);
+    let mut differences = Vec::new();
+    for case in cases {
+        let [x, weights, direction] =
+            ["input", "weights", "direction"].map(|name| tensor(&case[name]));
+        let (name, at) = (text(case, "name"), text(case, "at"));
+        let derivatives = |f: &(dyn Fn(&Tensor) -> Tensor + Send + Sync)| {
+            Derivatives::new(f, &x, &weights, &direction)
+        };
+        let other = instead_of_jax(name, at).map(|(order, f)| (order, derivatives(&f)));
+        let expected = |place: Place<'_>| match &other {
+            Some((from, other)) if place.order >= *from => {
+                numbers(other.of(place.mode, place.order))[place.position]
+            }
+            _ => decided_for_matrix(name, at, &place, &weights),
+        };
+        differences.extend(derivatives(&|x| apply_to_matrix(name, at, x)).differences(
+            case,
+            &x,
+            &format!("{name} at {at}"),
+            expected,
+        ));
+    }
+    assert_none(differences);
 }

@@ -1,7 +1,7 @@
 //! Cases of linear algebra. The matrices are well conditioned, and their eigenvalues and singular values differ.
 
 use pytree_transform::linalg::{self, Triangular};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{DType, Tensor, ix};
 
 use crate::gradients::sample::Domain::Real;
 use crate::gradients::table::{Case, case};
@@ -25,6 +25,12 @@ fn well_apart(x: &Tensor) -> Tensor {
     let numbers = Tensor::arange(DType::I32, columns);
     let identity = rows.equal(&numbers).convert(DType::F64);
     x / 4.0 + identity * (numbers.convert(DType::F64) * 2.0 + 2.0)
+}
+
+/// Returns a multiple of a rotation, whose singular values are equal.
+fn rotation(x: &Tensor) -> Tensor {
+    let (cosine, sine) = (x.index(ix![0]) + 3.0, x.index(ix![1]));
+    Tensor::stack(&[cosine.clone(), -&sine, sine, cosine], 0).reshape([2, 2])
 }
 
 #[rustfmt::skip]
@@ -77,6 +83,21 @@ pub fn cases() -> Vec<Case> {
         case("svd of a wide matrix", [(Real, &[2, 3])], |x| {
             let (u, s, v_t) = linalg::svd(&well_apart(&x[0]));
             (u * s.sin().expand_dims(-2)).matmul(&v_t)
+        }),
+        case("lstsq of equal singular values", [(Real, &[2]), (Real, &[4])], |x| {
+            let turned = rotation(&x[0]);
+            linalg::lstsq(&Tensor::concatenate(&[turned.clone(), turned], 0), &x[1], None).solution
+        }),
+        case("lstsq of a wide matrix", [(Real, &[2]), (Real, &[2, 2])], |x| {
+            let turned = rotation(&x[0]);
+            linalg::lstsq(&Tensor::concatenate(&[turned.clone(), turned], 1), &x[1], None).solution
+        }),
+        case("lstsq without small singular values", [(Real, &[4, 3]), (Real, &[4])], |x| {
+            let scales = Tensor::from([8.0, 2.0, 0.5]);
+            linalg::lstsq(&(well_apart(&(&x[0] / 4.0)) * scales), &x[1], Some(0.6)).solution
+        }),
+        case("singular values of lstsq", [(Real, &[3, 2]), (Real, &[3])], |x| {
+            linalg::lstsq(&well_apart(&x[0]), &x[1], None).singular_values
         }),
         case("lstsq", [(Real, &[3, 2]), (Real, &[3])], |x| linalg::lstsq(&well_apart(&x[0]), &x[1], None).solution),
     ]

@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use crate::base::error::{TensorError, called};
 use crate::primitives::create;
 use crate::primitives::elementwise::{compare_with, unary};
-use crate::primitives::linalg::{self, diagonal, parity_sign};
+use crate::primitives::linalg::{self, Implicit, diagonal, parity_sign};
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
@@ -56,7 +56,7 @@ pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
 #[track_caller]
 pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::slogdet` to");
-    let factors = linalg::lu(a)?;
+    let factors = linalg::lu(&unary(Unary::StopGradient, a)?)?;
     let pivots = diagonal(&factors.packed);
     let last = pivots.rank() - 1;
     let signs = unary(Unary::Sign, &pivots)?;
@@ -72,9 +72,11 @@ pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     )?;
     let infinite = create::full(a.dtype(), logarithm.shape(), f64::NEG_INFINITY)?;
     let zeros = create::full(a.dtype(), sign.shape(), 0.0)?;
+    let logarithm = select(&is_zero, &infinite, &logarithm)?;
+    let factors = [&factors.packed, &factors.pivots, &factors.permutation];
     Ok((
         select(&is_zero, &zeros, &sign)?,
-        select(&is_zero, &infinite, &logarithm)?,
+        Implicit::LogDeterminant.apply(&logarithm, a, &factors),
     ))
 }
 

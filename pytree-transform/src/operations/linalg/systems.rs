@@ -9,7 +9,8 @@ use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{broadcast_shapes, compare, compare_with, unary};
 use crate::primitives::linalg::{
-    self, Side, Triangle, TriangularSolve, adjoint, check_real, identity, lu_solve, product,
+    self, Decomposition, Implicit, Side, Triangle, TriangularSolve, adjoint, check_real, identity,
+    lu_solve, product,
 };
 use crate::primitives::reduce::sum;
 use crate::primitives::select::select;
@@ -340,8 +341,9 @@ pub struct LeastSquares {
 /// matrix, and `b: [m]` or `b: [m, k]`.
 ///
 /// Singular values below `rcond` times the greatest one count as zeros. The default of JAX is the machine epsilon times
-/// max(m, n), which `None` selects. As in JAX, the function computes a singular value decomposition, so its derivative
-/// is infinite or NaN for equal singular values.
+/// max(m, n), which `None` selects. The derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses
+/// and nonlinear least squares problems whose variables separate" (1973). It needs no derivative of singular vectors, so
+/// it is finite for equal singular values, too. Singular values that count as zeros do so in the derivatives, too.
 ///
 /// # Panics
 /// Panics if `a` is not a matrix, if `b` does not have as many rows, or if the dtypes are not both f32 or both f64.
@@ -375,7 +377,9 @@ pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSqua
     }
     let columns = b.shape().get(1).copied().unwrap_or(1);
     let right = reshape(b, &[m, columns])?;
-    let [u, s, v_t] = linalg::svd(a)?;
+    let fixed = linalg::svd(&unary(Unary::StopGradient, a)?)?;
+    let [u, s, v_t] = &fixed;
+    let singular_values = Implicit::Singular(1).apply(s, a, &[u, s, v_t]);
     let epsilon = if a.dtype() == DType::F32 {
         f64::from(f32::EPSILON)
     } else {
@@ -386,12 +390,21 @@ pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSqua
         Some(rcond) if rcond < 0.0 => epsilon,
         Some(rcond) => rcond,
     };
-    let is_kept = kept(&s, rcond)?;
-    let ones = create::full(s.dtype(), s.shape(), 1.0)?;
-    let zeros = create::full(s.dtype(), s.shape(), 0.0)?;
-    let reciprocals = select(&is_kept, &(1.0 / select(&is_kept, &s, &ones)?), &zeros)?;
-    let scale = reshape(&reciprocals, &[s.len(), 1])?;
-    let solution = product(&adjoint(&v_t), &(scale * product(&adjoint(&u), &right)));
+    let is_kept = kept(s, rcond)?;
+    // The decomposition is that of a matrix with at least as many rows as columns.
+    let is_wide = n > m;
+    let (tall, u, v_t) = if is_wide {
+        (adjoint(a), adjoint(v_t), adjoint(u))
+    } else {
+        (a.clone(), u.clone(), v_t.clone())
+    };
+    let decomposition = Decomposition {
+        u,
+        s: s.clone(),
+        v_t,
+        is_kept: is_kept.clone(),
+    };
+    let solution = decomposition.solve(is_wide, &tall, &right);
     let rest = &right - product(a, &solution);
     let shape = if b.rank() == 1 {
         vec![n]
@@ -402,7 +415,7 @@ pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSqua
         solution: reshape(&solution, &shape)?,
         residuals: sum(&(&rest * &rest), &[0])?,
         rank: sum(&convert(&is_kept, DType::I32)?, &[0])?,
-        singular_values: s,
+        singular_values,
     })
 }
 
@@ -417,4 +430,77 @@ fn kept(s: &Tensor, rcond: f64) -> Result<Tensor, TensorError> {
     let is_positive = compare_with(Comparison::Gt, s, 0.0);
     let none = create::full(DType::Bool, s.shape(), 0.0)?;
     select(&is_positive, &is_large, &none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{grad, jit, jvp, vmap};
+
+    fn assert_near(found: &Tensor, expected: &Tensor, tolerance: f64) {
+        let error = (found - expected).abs().max().item::<f64>();
+        assert!(error < tolerance, "found {found}, expected {expected}");
+    }
+
+    /// Matrices with equal singular values, the rcond, and whether singular values count as zeros.
+    fn matrices() -> Vec<(Tensor, Option<f64>)> {
+        let two = Tensor::eye(DType::F64, 3) * 2.0;
+        let tall = Tensor::from([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [1.0, -1.0]]);
+        let one_less = Tensor::from([[2.0, 0.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.25, 0.0]]);
+        let less = Tensor::from([[0.0, 2.0], [-2.0, 0.0], [0.0, 0.0]]);
+        let wide_less = Tensor::from([
+            [2.0, 0.0, 0.0, 0.0],
+            [0.0, 2.0, 0.0, 0.0],
+            [0.0, 0.0, 0.1, 0.0],
+        ]);
+        vec![
+            (two, None),
+            (tall.clone(), None),
+            (adjoint(&tall), None),
+            (less.clone(), None),
+            (adjoint(&less), None),
+            (one_less, Some(0.5)),
+            (wide_less.clone(), Some(0.5)),
+            (adjoint(&wide_less), Some(0.5)),
+        ]
+    }
+
+    /// Returns numbers between -1 and 1.
+    fn direction(of: &Tensor, step: f64) -> Tensor {
+        let count = Tensor::arange(DType::I32, of.len()).convert(DType::F64);
+        (count * step + 1.0).sin().reshape(of.shape())
+    }
+
+    /// The first and second derivatives along a direction are those of finite differences, and reverse mode agrees.
+    #[test]
+    fn lstsq_has_derivatives_at_equal_singular_values() {
+        for (a, rcond) in matrices() {
+            let b = direction(&Tensor::zeros(DType::F64, [a.shape()[0]]), 0.7);
+            let solution = move |a: &Tensor| lstsq(a, &b, rcond).solution;
+            let along = direction(&a, 1.3);
+            let slope = {
+                let (solution, along) = (solution.clone(), along.clone());
+                move |a: &Tensor| jvp(&solution, a, &along).1
+            };
+            let step = 1e-5;
+            let [ahead, behind] = [step, -step].map(|step| &a + &along * step);
+            let difference = (solution(&ahead) - solution(&behind)) / (2.0 * step);
+            assert_near(&slope(&a), &difference, 1e-8);
+            let curvature = jvp(&slope, &a, &along).1;
+            let difference = (slope(&ahead) - slope(&behind)) / (2.0 * step);
+            assert_near(&curvature, &difference, 1e-7);
+
+            let weights = direction(&slope(&a), 0.4);
+            let gradient = grad(|a: &Tensor| (solution(a) * &weights).sum());
+            let expected = (slope(&a) * &weights).sum();
+            assert_near(&(gradient(&a) * &along).sum(), &expected, 1e-12);
+            let second = grad(|a: &Tensor| (gradient(a) * &along).sum())(&a);
+            let expected = (&curvature * &weights).sum();
+            assert_near(&(&second * &along).sum(), &expected, 1e-11);
+            let expected = slope(&a);
+            let two = Tensor::stack(&[&a, &a], 1);
+            let mapped = jit(vmap(move |a: Tensor| slope(&a)).in_axes(1));
+            assert_near(&mapped(two), &expected, 1e-12);
+        }
+    }
 }

@@ -74,7 +74,8 @@ impl Primitive for Cholesky {
             let right = lower.transposed().on_side(Side::Right);
             let inner = lower.apply(&factor, &right.apply(&factor, &symmetric));
             let halved = part(&inner, Comparison::Le) / (identity(&inner) + 1.0);
-            product(&factor, &halved)
+            // If the factor is NaN, then so is the product, also above the diagonal.
+            part(&product(&factor, &halved), Comparison::Le)
         });
         (one(factor), one(tangent))
     }

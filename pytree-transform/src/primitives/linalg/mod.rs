@@ -10,13 +10,15 @@
 //! a kernel panic or loop for ever. `standing_tests.rs` has the matrices.
 //!
 //! The bits of a result depend on shapes alone. QR follows LAPACK, so its signs are those of JAX. `lu_solve` has the matrix and
-//! its factors as operands, so no derivative of a solution factorizes again. `determinant` is a primitive, because its derivative is
-//! finite at singular matrices.
+//! its factors as operands, so no derivative of a solution factorizes again. So has `implicit`, for logarithms of determinants and
+//! least squares. `determinant` is a primitive, because its derivative is finite at singular matrices.
 
 mod cholesky;
 mod columns;
 mod determinant;
 mod eigh;
+mod implicit;
+mod least_squares;
 mod lowering;
 mod lu;
 mod lu_solve;
@@ -36,6 +38,8 @@ mod triangular_solve;
 pub(crate) use self::cholesky::cholesky;
 pub(crate) use self::determinant::{determinant, parity_sign};
 pub(crate) use self::eigh::eigh;
+pub(crate) use self::implicit::Implicit;
+pub(crate) use self::least_squares::Decomposition;
 pub(crate) use self::lu::lu;
 pub(crate) use self::lu_solve::lu_solve;
 pub(crate) use self::matrices::{adjoint, check_real, diagonal, identity, product};

@@ -11,8 +11,11 @@ use super::matrices::{
 use super::reflections;
 use super::triangular_solve::{Side, Triangle, TriangularSolve};
 use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create;
+use crate::primitives::elementwise::compare_with;
+use crate::primitives::select::select;
 use crate::primitives::shape::move_axis;
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
@@ -50,15 +53,38 @@ fn columns(operand: &Tensor, start: usize, end: usize) -> Tensor {
 /// Returns the tangents of `Q` and `R` for matrices with at least as many rows as columns (Walter and Lehmann,
 /// "Algorithmic differentiation of linear algebra functions with application in optimum experimental design", 2010,
 /// section 3; the form of <https://j-towns.github.io/papers/qr-derivative.pdf>).
+///
+/// With the skew matrix `Ω` that has the same elements below the diagonal as `Qᵀ A' R⁻¹`: `R' = Qᵀ A' - Ω R` and
+/// `Q' = Q Ω + (A' - Q Qᵀ A') R⁻¹`. The second term of `Q'` is zero for square matrices. `Ω` does not depend on the last
+/// pivot, so square matrices with dependent columns have derivatives if all columns but the last are independent.
 fn tall_tangents(q: &Tensor, r: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {
+    let rank = r.rank();
     let divide = TriangularSolve::new(Triangle::Upper).on_side(Side::Right);
-    let divided = divide.apply(r, tangent);
-    let projected = product(&adjoint(q), &divided);
-    let below = part(&projected, Comparison::Lt);
+    let moved = product(&adjoint(q), tangent);
+    let below = part(
+        &divide.apply(&with_last_pivot_of_one(r), &moved),
+        Comparison::Lt,
+    );
     let skew = &below - adjoint(&below);
-    let of_q = product(q, &(&skew - &projected)) + &divided;
-    let of_r = product(&(&projected - &skew), r);
+    let mut of_q = product(q, &skew);
+    if q.shape()[rank - 2] > r.shape()[rank - 1] {
+        of_q += divide.apply(r, &(tangent - product(q, &moved)));
+    }
+    let of_r = part(&(moved - product(&skew, r)), Comparison::Ge);
     (of_q, of_r)
+}
+
+/// Returns square matrices with 1 as their last element.
+fn with_last_pivot_of_one(r: &Tensor) -> Tensor {
+    let rank = r.rank();
+    let last = r.shape()[rank - 1].saturating_sub(1) as f64;
+    let is_last = |axis| {
+        let places = or_panic(create::iota(DType::I32, r.shape(), axis));
+        compare_with(Comparison::Eq, &places, last)
+    };
+    let none = or_panic(create::full(DType::Bool, r.shape(), 0.0));
+    let is_last = or_panic(select(&is_last(rank - 2), &is_last(rank - 1), &none));
+    or_panic(select(&is_last, &create::ones_like(r), r))
 }
 
 fn tangents_of(operand: &Tensor, q: &Tensor, r: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {
