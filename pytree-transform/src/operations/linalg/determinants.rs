@@ -38,7 +38,8 @@ pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
 /// Returns the sign and the natural logarithm of the absolute value of the determinant of each matrix of
 /// `a: [..., n, n]`, like `jnp.linalg.slogdet`. Both have the shape `[...]`.
 ///
-/// For a singular matrix, the sign is 0 and the logarithm is -∞. The sign has no derivative.
+/// For a singular matrix, the sign is 0 and the logarithm is -∞, with derivatives that are infinite or NaN. The sign has no
+/// derivative.
 ///
 /// # Panics
 /// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.

@@ -42,8 +42,8 @@ pub fn try_cholesky(a: &Tensor) -> Result<Tensor, TensorError> {
 /// Returns the matrices `(Q, R)` of `A = Q R` for `a: [..., m, n]`, like `jnp.linalg.qr` with `mode="reduced"`. With
 /// k = min(m, n), the columns of `Q: [..., m, k]` are orthonormal, and `R: [..., k, n]` is zero below the diagonal.
 ///
-/// The signs are those of LAPACK, as in JAX. The derivative needs independent columns; see
-/// <https://j-towns.github.io/papers/qr-derivative.pdf>.
+/// The signs are those of LAPACK, as in JAX. The derivative needs independent columns, except for the last column of a
+/// square matrix; see <https://j-towns.github.io/papers/qr-derivative.pdf>.
 ///
 /// # Panics
 /// Panics if there are fewer than two axes, or if the dtype is neither f32 nor f64.
