@@ -76,9 +76,12 @@ impl Decomposition {
         solution: &Tensor,
         tangent: &Tensor,
     ) -> Tensor {
-        let turned = |operand: Tensor| match is_transposed {
-            true => adjoint(&operand),
-            false => operand,
+        let turned = |operand: Tensor| {
+            if is_transposed {
+                adjoint(&operand)
+            } else {
+                operand
+            }
         };
         let kept = |matrix: &Tensor| self.truncated(matrix);
         let of_kept = turned(tangent_of(kept, matrix, tangent));
