@@ -135,6 +135,35 @@ fn temporaries_of_killed_writers_are_removed() {
 }
 
 #[test]
+fn family_shares_its_temporaries() {
+    let scratch = Scratch::new("family");
+    let leave = || fs::write(scratch.0.join(leftover_name(OsStr::new("all"))), "half of").unwrap();
+    leave();
+    write_in_family(&scratch.0.join("one"), b"1", "all").unwrap();
+    assert_eq!(scratch.names(), ["one"]);
+    leave();
+    remove_dead(&scratch.0, "all");
+    assert_eq!(scratch.names(), ["one"]);
+}
+
+#[test]
+fn locked_and_used_files_are_not_removed() {
+    let scratch = Scratch::new("locked");
+    let path = scratch.0.join("part");
+    let locked = Unfinished::new(path.clone(), "all")
+        .unwrap()
+        .finish()
+        .unwrap();
+    remove_unless_locked(&path, || false);
+    assert!(path.exists(), "it is locked");
+    drop(locked);
+    remove_unless_locked(&path, || true);
+    assert!(path.exists(), "it is used");
+    remove_unless_locked(&path, || false);
+    assert!(!path.exists());
+}
+
+#[test]
 fn relative_path_is_in_the_working_directory() {
     let scratch = Scratch::new("relative");
     let left = unique_name(OsStr::new("state"), 1);
@@ -241,7 +270,7 @@ fn long_name_can_be_written() {
     for length in [200, 250, 255] {
         let path = scratch.0.join("n".repeat(length));
         write(&path, b"all").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"all");
+        assert_eq!(read(&path).unwrap(), b"all");
     }
     assert_eq!(scratch.names().len(), 3);
 }
@@ -258,8 +287,13 @@ fn special_files_are_kept() {
         // Use a socket that the test creates, and not a device, because a bug could replace the device.
         let socket = scratch.0.join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let error = write(&socket, b"x").unwrap_err().to_string();
-        assert!(error.contains("does not name a regular file"), "{error}");
+        for error in [
+            write(&socket, b"x").unwrap_err(),
+            read(&socket).unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(error.contains("does not name a regular file"), "{error}");
+        }
         assert!(!fs::symlink_metadata(&socket).unwrap().is_file());
         fs::remove_file(&socket).unwrap();
     }
