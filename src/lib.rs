@@ -191,8 +191,8 @@ pub mod collectives {
 /// Callbacks and prints inside of compiled functions, checks for NaN and infinities, and the hook for warnings.
 pub mod debug {
     pub use pytree_transform::{
-        Warning, WarningKind, debug_callback, debug_infs, debug_nans, debug_print,
-        reset_warning_hook, set_warning_hook,
+        Warning, WarningKind, debug_callback, debug_infs, debug_nans, debug_print, error_if,
+        reset_warning_hook, set_warning_hook, without_error_if,
     };
 }
 
@@ -210,13 +210,26 @@ pub mod device {
 /// The types of transformed functions, of their arguments and results, and of recorded functions.
 pub mod transform {
     pub use pytree_transform::{
-        Always, Arguments, BothOf, Callable, CustomJvp, CustomVjp, Fallible, Function, Grad,
-        Gradient, Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError,
-        Jit, JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback,
-        Remat, RematPolicy, Retrace, RetraceDifference, Returned, Spmd, SpmdFunction, Traceable,
+        Always, Arguments, BothOf, ByReference, ByValue, Callable, CustomJvp, CustomVjp, Fallible,
+        Function, Grad, Gradient, Hessian, HessianOf, Jacobian, JacobianOf, Jacobians,
+        JaxprEquation, JaxprError, Jit, JitMut, JitParameter, JitRef, Lent, LentArguments,
+        Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback, Remat,
+        RematPolicy, Retrace, RetraceDifference, Returned, Spmd, SpmdFunction, Traceable, Unary,
         Uncallable, ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback,
         WritingFunction, verify,
     };
+}
+
+/// Operations of your own: a kernel in Rust, and its rules for derivatives, batches and devices.
+///
+/// [`CustomOp`](extend::CustomOp) needs a shape and a kernel. [`Primitive`](extend::Primitive) has all rules, as those of the
+/// library have. [`pure_callback`](extend::pure_callback) calls a function of the host without a type of its own.
+pub mod extend {
+    pub use pytree_transform::extend::{
+        Block, CustomOp, Examples, Operand, Primitive, Tangents, Value, apply, each_example,
+        try_apply,
+    };
+    pub use pytree_transform::{HostBatches, io_callback, pure_callback, pure_callback_with};
 }
 
 /// Programs in StableHLO, the input language of XLA and other compilers.
@@ -334,6 +347,8 @@ mod documents {
     struct LinearAlgebra;
     #[doc = include_str!("../docs/how-to/adding-a-layer.md")]
     struct AddingALayer;
+    #[doc = include_str!("../docs/how-to/own-operation.md")]
+    struct OwnOperation;
     #[doc = include_str!("../docs/how-to/adding-a-primitive.md")]
     struct AddingAPrimitive;
     #[doc = include_str!("../docs/explanation/how-it-works.md")]

@@ -29,8 +29,11 @@ pub use crate::operations::collectives::{
     psum, psum_scatter,
 };
 pub use crate::operations::cumulative::{Reversed, RunningAxis};
-pub use crate::operations::debug::debug_callback;
 pub use crate::operations::einsum::{einsum, try_einsum};
+pub use crate::operations::host::{
+    HostBatches, debug_callback, error_if, io_callback, pure_callback, pure_callback_with,
+    without_error_if,
+};
 #[cfg(feature = "linalg")]
 pub use crate::operations::linalg;
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
@@ -55,7 +58,7 @@ pub use crate::transformations::control::while_loop::while_loop;
 pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
 pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
 pub use crate::transformations::custom::remat::{Remat, remat};
-pub use crate::transformations::function::{Callable, Function, Uncallable};
+pub use crate::transformations::function::{Callable, Function, Unary, Uncallable};
 pub use crate::transformations::grad::{
     BothOf, Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, WithPullback, grad,
     value_and_grad, value_and_grad_mut, vjp,
@@ -63,9 +66,10 @@ pub use crate::transformations::grad::{
 pub use crate::transformations::jacobian::{
     Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, hessian, jacfwd, jacrev,
 };
-pub use crate::transformations::jit::{Jit, jit};
+pub use crate::transformations::jit::{ByReference, ByValue, Jit, JitParameter, jit};
 pub use crate::transformations::jit_mut::{JitMut, jit_mut};
 pub use crate::transformations::jvp::jvp;
+pub use crate::transformations::lending::{JitRef, Lent, LentArguments};
 pub use crate::transformations::linear::{
     Linearization, WithDerivative, linear_transpose, linearize, saved_residuals,
 };
@@ -92,6 +96,15 @@ pub mod device {
     pub use crate::transformations::shard::{shard, try_shard};
     pub use crate::transformations::sharding_rules::{NamedSharding, ShardingRules, Shardings};
     pub use crate::transformations::wait::{try_wait, wait};
+}
+
+/// Operations of other crates: an operation with a kernel of its own, and its rules for derivatives, batches and devices.
+pub mod extend {
+    pub use crate::tensor::stablehlo::{Block, Value};
+    pub use crate::transformations::extend::custom_op::CustomOp;
+    pub use crate::transformations::extend::primitive::{
+        Examples, Operand, Primitive, Tangents, apply, each_example, try_apply,
+    };
 }
 
 /// Processes that run the same program: the interface of a library that connects them.

@@ -171,7 +171,7 @@ fn callback_is_refused_with_its_line() {
         file!()
     );
     assert!(error.starts_with(&expected), "{error}");
-    let reason = "to StableHLO: a module runs outside of this program and cannot call one of its functions; remove the callback or the print, or run the function on the host";
+    let reason = "to StableHLO: a module runs outside of this program and cannot call one of its functions; remove the call, the print or the check, or run the function on the host";
     assert!(error.ends_with(reason), "{error}");
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod einsum;
 mod einsum_letters;
 mod extrema;
 mod functions;
+pub(crate) mod host;
 pub mod indexing;
 #[cfg(feature = "linalg")]
 pub mod linalg;

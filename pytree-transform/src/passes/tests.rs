@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::base::array::Array;
 use crate::base::dtype::DType;
+use crate::debug_callback;
 use crate::ix;
 use crate::jaxpr::verify;
 use crate::primitives::body::Body;
 use crate::primitives::body::program::{Program, Slots};
 use crate::primitives::call::call;
-use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{Recorder, bind};
+use crate::tensor::trace::Recorder;
 
 /// Records a function of one tensor with the shape and dtype of `x`.
 fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
@@ -200,11 +200,7 @@ fn constant_expressions_are_folded() {
 
 /// Calls `callback` with the value of a tensor while the program runs.
 fn see(x: &Tensor, callback: impl Fn(&[Tensor]) + Send + Sync + 'static) {
-    let primitive = DebugCallback {
-        callback: Arc::new(callback),
-        batch_axes: 0,
-    };
-    bind(&primitive, &[x]).unwrap();
+    debug_callback(&[x], callback);
 }
 
 #[test]

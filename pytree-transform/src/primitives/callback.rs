@@ -1,10 +1,9 @@
-//! The primitive that calls a user function with the values of tensors.
+//! The primitive that calls a function of the host with the values of tensors.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::Location;
 use std::sync::Arc;
-
-use smallvec::smallvec;
 
 use crate::base::array::Array;
 use crate::base::bits::with_bits;
@@ -19,77 +18,175 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind;
 
-/// The user function, called with concrete values.
-pub(crate) type Callback = dyn Fn(&[Tensor]) + Send + Sync;
+/// A function of the host: it gets concrete values, and the position of the example in a batch.
+pub(crate) type HostFunction = dyn Fn(&[Tensor], &[usize]) -> Vec<Tensor> + Send + Sync;
 
-/// Calls a user function with the values of its operands, once for each example of a batch.
+/// What a transformation may assume of a function of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Purity {
+    /// The results depend on the operands alone, and calls have no effect: a program may call the function never, once or
+    /// several times.
+    Pure,
+    /// Each call counts, in the order of the program.
+    Effect,
+    /// As `Effect`, and without results: derivatives call the function with the values, without tangents.
+    Observer,
+}
+
+/// Calls a function of the host with the values of its operands.
 #[derive(Clone)]
-pub(crate) struct DebugCallback {
-    pub(crate) callback: Arc<Callback>,
-    /// The number of leading batch axes.
-    pub(crate) batch_axes: usize,
+pub(crate) struct HostCall {
+    pub(crate) name: &'static str,
+    pub(crate) function: Arc<HostFunction>,
+    /// The dtypes and shapes of the results of one call.
+    pub(crate) results: Arc<[AbstractArray]>,
+    pub(crate) purity: Purity,
+    /// Whether one call computes a whole batch. Otherwise the function is called for each example.
+    pub(crate) takes_batches: bool,
+    /// The lengths of the leading batch axes.
+    pub(crate) batch: Vec<usize>,
+    /// Where the user made the call, for messages.
+    pub(crate) line: &'static Location<'static>,
 }
 
-impl PartialEq for DebugCallback {
+impl HostCall {
+    /// Returns the dtypes and shapes of the results, with the batch axes.
+    fn batched_results(&self) -> impl Iterator<Item = AbstractArray> {
+        let batch = &self.batch;
+        self.results
+            .iter()
+            .map(|info| AbstractArray::new(info.dtype, [batch, &info.shape[..]].concat()))
+    }
+
+    /// Calls the function, and checks its results.
+    fn called(
+        &self,
+        values: &[Tensor],
+        position: &[usize],
+        expected: &[AbstractArray],
+    ) -> Vec<Tensor> {
+        let results = (self.function)(values, position);
+        let found: Vec<&AbstractArray> = results.iter().map(Tensor::info).collect();
+        assert!(
+            found.iter().copied().eq(expected),
+            "the function of the `{}` at {} returned {}: expected {}",
+            self.name,
+            self.line,
+            listed(&found),
+            listed(&expected.iter().collect::<Vec<_>>())
+        );
+        results
+    }
+}
+
+fn listed(infos: &[&AbstractArray]) -> String {
+    if infos.is_empty() {
+        return "no results".to_owned();
+    }
+    let infos: Vec<String> = infos.iter().map(ToString::to_string).collect();
+    infos.join(", ")
+}
+
+impl PartialEq for HostCall {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.callback, &other.callback) && self.batch_axes == other.batch_axes
+        Arc::ptr_eq(&self.function, &other.function)
+            && self.results == other.results
+            && self.batch == other.batch
     }
 }
 
-impl Eq for DebugCallback {}
+impl Eq for HostCall {}
 
-impl Hash for DebugCallback {
+impl Hash for HostCall {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        Arc::as_ptr(&self.callback).hash(hasher);
-        self.batch_axes.hash(hasher);
+        Arc::as_ptr(&self.function).hash(hasher);
+        self.batch.hash(hasher);
     }
 }
 
-impl fmt::Debug for DebugCallback {
+impl fmt::Debug for HostCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DebugCallback")
-            .field("batch_axes", &self.batch_axes)
+        f.debug_struct("HostCall")
+            .field("name", &self.name)
+            .field("batch", &self.batch)
             .finish_non_exhaustive()
     }
 }
 
-/// Returns the example at `position` of a batch, without the batch axes.
-fn example(array: &Array, batch_axes: usize, position: usize) -> Tensor {
+/// Returns the example number `index` of a batch, without the batch axes.
+fn example(array: &Array, batch_axes: usize, index: usize) -> Tensor {
     let shape = &array.shape()[batch_axes..];
     let length: usize = shape.iter().product();
     Tensor::from_array(with_bits!(array.dtype(), T => {
-        let elements = &array.bits::<T>()[position * length..][..length];
+        let elements = &array.bits::<T>()[index * length..][..length];
         Array::from_bits(array.dtype(), shape, elements.to_vec())
     }))
 }
 
-impl Primitive for DebugCallback {
+/// Stores the value of an example in a batch.
+fn store(batch: &mut Array, index: usize, value: &Tensor) {
+    let value = or_panic(value.value());
+    let length = value.info.len();
+    with_bits!(value.dtype(), T => {
+        batch.bits_mut::<T>()[index * length..][..length].copy_from_slice(value.bits::<T>());
+    });
+}
+
+/// Returns the position along each axis of the example number `index`.
+fn position_of(batch: &[usize], mut index: usize) -> Vec<usize> {
+    let mut position = vec![0; batch.len()];
+    for (place, length) in position.iter_mut().zip(batch).rev() {
+        *place = index % length;
+        index /= length;
+    }
+    position
+}
+
+impl Primitive for HostCall {
     fn name(&self) -> &'static str {
-        "debug_callback"
+        self.name
     }
 
     fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
-        Ok(smallvec![])
+        Ok(self.batched_results().collect())
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let batch = operands
-            .first()
-            .map_or(&[][..], |operand| &operand.shape()[..self.batch_axes]);
-        for position in 0..batch.iter().product() {
+        let array = |result: Tensor| Arc::unwrap_or_clone(Arc::clone(or_panic(result.value())));
+        if self.takes_batches || self.batch.is_empty() {
+            let values: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
+            let expected: Vec<AbstractArray> = self.batched_results().collect();
+            return self
+                .called(&values, &[], &expected)
+                .into_iter()
+                .map(array)
+                .collect();
+        }
+        let mut results: Outputs<Array> = self
+            .batched_results()
+            .map(|info| Array::zeros(&info))
+            .collect();
+        for index in 0..self.batch.iter().product() {
             let values: Vec<Tensor> = operands
                 .iter()
-                .map(|operand| match self.batch_axes {
-                    0 => Tensor::from_shared(Arc::clone(operand)),
-                    axes => example(operand, axes, position),
-                })
+                .map(|operand| example(operand, self.batch.len(), index))
                 .collect();
-            (self.callback)(&values);
+            let position = position_of(&self.batch, index);
+            let found = self.called(&values, &position, &self.results);
+            for (result, value) in results.iter_mut().zip(&found) {
+                store(result, index, value);
+            }
         }
-        smallvec![]
+        results
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        assert!(
+            self.purity == Purity::Observer || tangents.iter().all(Option::is_none),
+            "cannot differentiate the `{}` at {}: a function of the host has no derivative; give a rule by `custom_jvp` or `custom_vjp`, or stop the gradient of its operands with `.stop_gradient()`",
+            self.name,
+            self.line
+        );
         alone(self, primals)
     }
 
@@ -104,19 +201,18 @@ impl Primitive for DebugCallback {
             .zip(axes)
             .map(|(operand, axis)| or_panic(batch_axis_first(operand, *axis, size)))
             .collect::<Vec<_>>();
-        let batched = Self {
-            batch_axes: self.batch_axes + 1,
-            ..self.clone()
-        };
-        or_panic(bind(&batched, &first.iter().collect::<Vec<_>>()));
-        (smallvec![], smallvec![])
+        let mut batched = self.clone();
+        batched.batch.insert(0, size);
+        let results = or_panic(bind(&batched, &first.iter().collect::<Vec<_>>()));
+        let axes = results.iter().map(|_| Some(0)).collect();
+        (results, axes)
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
         Err(block.refused(
             operands,
             "a module runs outside of this program and cannot call one of its functions",
-            "remove the callback or the print, or run the function on the host",
+            "remove the call, the print or the check, or run the function on the host",
         ))
     }
 
@@ -125,13 +221,13 @@ impl Primitive for DebugCallback {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.batch_axes {
+        match self.batch.len() {
             0 => Ok(()),
             axes => write!(f, "batch_axes={axes}"),
         }
     }
 
     fn has_effect(&self) -> bool {
-        true
+        self.purity != Purity::Pure
     }
 }

@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
     label = "has leaves that are not tensors, or is not a pytree",
     note = "change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data",
     note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it",
-    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`; for a function that writes its model, use `jit_mut` or `vmap_mut`"
+    note = "`vmap` takes its argument by value: write `|model: Model|`, not `|model: &Model|`; for a function that writes its model, use `jit_mut` or `vmap_mut`"
 )]
 pub trait Traceable: PytreeOf<Tensor> {}
 

@@ -20,7 +20,7 @@ use crate::tensor::traceable::{Traceable, rebuilt};
     message = "the parameters of this function do not fit the transformation",
     label = "expected a function of one argument",
     note = "several arguments are one tuple, with its type: `|(x, y): (Tensor, Tensor)| …`, or under `grad` `|(x, y): &(Tensor, Tensor)| …`",
-    note = "`jit` and `vmap` pass the argument by value: `|model: Net| …`; `grad` and all other transformations lend it: `|model: &Net| …`, and the closure captures what is not differentiated",
+    note = "`vmap` passes the argument by value: `|model: Net| …`; `jit` passes it by value or lends it; `grad` and all other transformations lend it: `|model: &Net| …`, and the closure captures what is not differentiated",
     note = "a function that writes its model, for instance one with dropout or batch normalization, takes `|model: &mut Net| …`: use `value_and_grad_mut`, `jit_mut` or `vmap_mut`"
 )]
 pub trait Function<A, Kind = Callable> {
@@ -62,6 +62,20 @@ where
 
     fn call(&self, _: A) {}
 }
+
+/// A function whose parameter has the type `P`: a closure, or the result of a transformation. From this, the compiler infers
+/// the parameter of a function that can also be called as another [`Function`], for instance by reference.
+#[diagnostic::on_unimplemented(
+    message = "the parameters of this function do not fit the transformation",
+    label = "expected a function of one argument",
+    note = "several arguments are one tuple, with its type: `|(x, y): (Tensor, Tensor)| …`",
+    note = "a function that writes its model, for instance one with dropout or batch normalization, takes `|model: &mut Net| …`: use `jit_mut` or `vmap_mut`"
+)]
+pub trait Unary<P, Kind = Callable>: Function<P, Kind> {}
+
+impl<F, P, R> Unary<P> for F where F: Fn(P) -> R {}
+
+impl<F, P> Unary<P, Uncallable> for F where Uncallable: Fn(F) {}
 
 /// Unflattens an argument, and replaces each reference by a new reference. Also returns the new references; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
@@ -295,6 +309,10 @@ macro_rules! transformed {
         function [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty,
         $given:ident => $owned:expr, $borrowed:expr $(, where $($bounds:tt)+)?
     ) => {
+        #[diagnostic::do_not_recommend]
+        impl<'f, $($generics)*> $crate::transformations::function::Unary<$argument> for $type $(where $($bounds)+)? {}
+        #[diagnostic::do_not_recommend]
+        impl<'r, 'f, $($generics)*> $crate::transformations::function::Unary<$argument> for &'r $type $(where $($bounds)+)? {}
         #[diagnostic::do_not_recommend]
         impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type $(where $($bounds)+)? {
             type Output = $output;

@@ -13,7 +13,7 @@ use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::compiled::{Compiled, compiled_options};
 use crate::transformations::compiled_shardings::CompiledShardings;
-use crate::transformations::function::Function;
+use crate::transformations::function::{Function, Unary};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
 
@@ -24,8 +24,10 @@ use crate::transformations::returned::Returned;
 /// become constants. The compiled function can be stored, called from several threads, and passed to every other
 /// transformation.
 ///
-/// The compiled function takes its argument by value, and reuses the memory of tensors that have no other handle. A
-/// program that writes references reuses no memory of the argument, because the program may have to run again.
+/// The function takes its argument by value or by reference. Several arguments are one tuple of up to eight members: first
+/// the arguments that the caller lends, then those by value, for instance `(&Net, &Tensor)` or `(&Net, Tensor)`. A call with
+/// references copies nothing. A call by value reuses the memory of tensors that have no other handle, unless the program
+/// writes references, because it may then have to run again.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX.
@@ -51,32 +53,82 @@ use crate::transformations::returned::Returned;
 /// assert_eq!(z.shape(), [2]);
 /// assert_eq!(f.traces(), 1);
 /// ```
+/// A function of references, which the caller keeps:
+/// ```
+/// use pytree_transform::{Tensor, jit};
+/// let f = jit(|(x, y): (&Tensor, &Tensor)| x.sin() * y);
+/// let (x, y) = (Tensor::from([0.0_f32, 1.0]), Tensor::from([1.0_f32, 2.0]));
+/// assert_eq!(f((&x, &y)), f((&x, &y)));
+/// ```
 ///
 /// # Panics
 /// The compiled function panics if `function` panics.
 #[doc(alias("jax.jit", "torch.compile", "FlareJax.filter_jit", "eqx.filter_jit"))]
 #[track_caller]
-pub fn jit<A, R, F, K, C>(function: F) -> Jit<A, R::With<R::Value>>
+pub fn jit<P, F, B, C, K>(function: F) -> P::Compiled
 where
-    A: Traceable,
-    R: Returned<K>,
-    F: Function<A, C, Output = R> + Send + Sync + 'static,
+    F: Unary<P, C>,
+    P: JitParameter<F, B, C, K>,
 {
-    let call = move |argument: A| {
-        let result = function.call(argument).into_value();
-        result.map_err(|error| R::with(Err(error)))
-    };
-    Jit::of(Compiled::new::<F, A, R::Value>(
-        "jit",
-        call,
-        |outcome, leaves, references| {
-            let value = outcome.unflatten_result(leaves, references)?;
-            Ok(R::with(Ok(value)))
-        },
-    ))
+    P::compile(function)
 }
 
-/// A compiled function, the result of [`jit`]. `R` is the result of a call: a value, or a `Result`.
+/// The parameter of a function that [`jit`] can compile: a pytree of tensors, a reference to one, or a tuple that begins with
+/// references.
+///
+/// `By` says which members of the tuple are references, `Kind` is the kind of the [`Function`], and `Fails` says whether it returns
+/// a `Result`. The compiler infers them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be traced: every leaf must be a `Tensor`",
+    label = "has leaves that are not tensors, or is not a pytree",
+    note = "change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data",
+    note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it",
+    note = "a tuple has first the arguments that `jit` lends, then those by value: `|(model, x): (&Model, Tensor)|`; for a function that writes its model, use `jit_mut`"
+)]
+pub trait JitParameter<F, By, Kind, Fails> {
+    /// The compiled function: [`Jit`], or [`JitRef`](crate::JitRef) if some arguments are references.
+    type Compiled;
+
+    /// Compiles a function with this parameter.
+    #[track_caller]
+    fn compile(function: F) -> Self::Compiled;
+}
+
+/// A parameter that is passed by value: see [`JitParameter`].
+#[derive(Debug)]
+pub enum ByValue {}
+
+/// A parameter that is a reference, or a tuple whose first `COUNT` members are references: see [`JitParameter`].
+#[derive(Debug)]
+pub enum ByReference<const COUNT: usize> {}
+
+impl<A, F, R, C, K> JitParameter<F, ByValue, C, K> for A
+where
+    A: Traceable,
+    F: Function<A, C, Output = R> + Send + Sync + 'static,
+    R: Returned<K>,
+    R::With<R::Value>: 'static,
+{
+    type Compiled = Jit<A, R::With<R::Value>>;
+
+    #[track_caller]
+    fn compile(function: F) -> Self::Compiled {
+        let call = move |argument: A| {
+            let result = function.call(argument).into_value();
+            result.map_err(|error| R::with(Err(error)))
+        };
+        Jit::of(Compiled::new::<F, A, R::Value>(
+            "jit",
+            call,
+            |outcome, leaves, references| {
+                let value = outcome.unflatten_result(leaves, references)?;
+                Ok(R::with(Ok(value)))
+            },
+        ))
+    }
+}
+
+/// A compiled function that takes its argument by value, the result of [`jit`]. `R` is the result of a call: a value, or a `Result`.
 pub struct Jit<A, R> {
     compiled: Arc<Compiled<R, R>>,
     call: Arc<dyn Fn(A) -> R + Send + Sync>,
@@ -94,7 +146,7 @@ impl<A: Traceable> Visited<Tensor> for Owned<A> {
 
 impl<R> Compiled<R, R> {
     /// Calls the function with an argument that is passed by value or by reference.
-    fn call(&self, argument: impl Visited<Tensor>) -> R {
+    pub(crate) fn call(&self, argument: impl Visited<Tensor>) -> R {
         match self.run(argument, |argument, _| drop(argument)) {
             Ok((result, ())) | Err(result) => result,
         }
@@ -177,6 +229,11 @@ impl<A, R> std::ops::Deref for Jit<A, R> {
         &*self.call
     }
 }
+
+#[diagnostic::do_not_recommend]
+impl<A: Traceable, R: 'static> Unary<A> for Jit<A, R> {}
+#[diagnostic::do_not_recommend]
+impl<A: Traceable, R: 'static> Unary<A> for &Jit<A, R> {}
 
 #[diagnostic::do_not_recommend]
 impl<A: Traceable, R: 'static> Function<A> for Jit<A, R> {

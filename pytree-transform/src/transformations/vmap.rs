@@ -10,9 +10,7 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{
-    Ending, Function, call_inside, rebuild_result, transformed,
-};
+use crate::transformations::function::{Ending, Unary, call_inside, rebuild_result, transformed};
 use crate::transformations::returned::Returned;
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) sets other axes.
@@ -38,7 +36,7 @@ pub fn vmap<'f, A, R, F, K, C>(function: F) -> Vmap<'f, A, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
-    F: Function<A, C, Output = R> + Send + Sync + 'f,
+    F: Unary<A, C, Output = R> + Send + Sync + 'f,
 {
     let compute = move |argument, mapping: &Mapping| {
         let function = |argument| function.call(argument).into_value();

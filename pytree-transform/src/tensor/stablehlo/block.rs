@@ -15,9 +15,9 @@ use crate::tensor::stablehlo::literals::{self, Literal};
 use crate::tensor::stablehlo::module::{FunctionKey, Module};
 use crate::tensor::stablehlo::types::{write_number, write_type};
 
-/// A value of a module: the result of an operation, or an argument of a function or a region.
+/// A value of a module of StableHLO: the result of an operation, or an argument of a function or a region.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub struct Value {
     /// The index of the value, as in its name `%3`. The index is unique in a function, including the regions of the
     /// function's operations.
     number: usize,
@@ -25,6 +25,11 @@ pub(crate) struct Value {
 }
 
 impl Value {
+    /// Returns the dtype and the shape.
+    pub fn info(&self) -> &AbstractArray {
+        &self.info
+    }
+
     pub(crate) fn shape(&self) -> &[usize] {
         &self.info.shape
     }
@@ -47,8 +52,8 @@ pub(super) struct FunctionText {
     pub(super) marks: Vec<(usize, u32)>,
 }
 
-/// Writes the operations of a function.
-pub(crate) struct Block<'m> {
+/// Writes the operations of a function of StableHLO, for the lowering rule of a [`Primitive`](crate::extend::Primitive).
+pub struct Block<'m> {
     module: &'m mut Module,
     function: FunctionText,
     values: usize,
@@ -58,6 +63,12 @@ pub(crate) struct Block<'m> {
     pub(super) constants: Vec<(usize, Value)>,
     equation: CurrentEquation,
     line_number: u32,
+}
+
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Block")
+    }
 }
 
 /// The equation whose operations are written, for messages and locations.
@@ -93,6 +104,11 @@ impl<'m> Block<'m> {
         self.equation = equation;
     }
 
+    /// Returns the equation whose operations are written.
+    pub(super) fn current(&self) -> CurrentEquation {
+        self.equation
+    }
+
     /// Returns the named axes of the replicas of the module.
     pub(crate) fn mesh(&self) -> &MeshAxes {
         &self.module.mesh
@@ -104,8 +120,9 @@ impl<'m> Block<'m> {
         partitioning.map(|partitioning| &partitioning.mesh)
     }
 
-    /// Returns the error for an equation that StableHLO cannot express.
-    pub(crate) fn refused(
+    /// Returns the error for an operation that StableHLO cannot express. The message has the operation, its source line, the
+    /// problem, and how to change the program.
+    pub fn refused(
         &self,
         operands: &[Value],
         problem: impl Into<String>,
@@ -130,8 +147,9 @@ impl<'m> Block<'m> {
         Value { number, info }
     }
 
-    /// Writes an operation with one result.
-    pub(crate) fn operation(
+    /// Writes an operation with one result, for instance `stablehlo.cholesky` with the attributes `lower = true`. `attributes` is the
+    /// text between the braces.
+    pub fn operation(
         &mut self,
         name: &str,
         operands: &[&Value],
@@ -144,8 +162,8 @@ impl<'m> Block<'m> {
         result
     }
 
-    /// Writes an operation with several results.
-    pub(crate) fn operation_of_many(
+    /// Writes an operation with several results; see [`operation`](Self::operation).
+    pub fn operation_of_many(
         &mut self,
         name: &str,
         operands: &[&Value],

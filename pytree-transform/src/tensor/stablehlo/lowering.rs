@@ -10,12 +10,15 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::base::narrow::Extension;
+use crate::tensor::Tensor;
 use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
 use crate::tensor::stablehlo::partitioning::Partitioning;
+use crate::tensor::stage::stage;
+use crate::tensor::trace::Recorder;
 
 impl Jaxpr {
     /// Returns a module of StableHLO that computes the same results as the jaxpr, as input for XLA and other compilers.
@@ -76,6 +79,36 @@ impl Block<'_> {
         self.call_function(key, name, operands, |block, arguments| {
             block.lower(body, arguments)
         })
+    }
+
+    /// Writes what a function of tensors computes, and returns the values of its results. The function is recorded as under
+    /// [`jit`](crate::jit), so it must not read elements, and must not use tensors of an outer transformation.
+    ///
+    /// # Errors
+    /// Returns an error if an operation of the function has no form in StableHLO.
+    pub fn computed(
+        &mut self,
+        operands: &[Value],
+        function: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+    ) -> Result<Vec<Value>, TensorError> {
+        let infos: Vec<AbstractArray> = operands.iter().map(|it| it.info.clone()).collect();
+        let (jaxpr, captured, ()) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
+            (function(&tensors), ())
+        });
+        let outer = self.current();
+        if let Some(tensor) = captured.first() {
+            return Err(self.refused(
+                operands,
+                format!(
+                    "its lowering rule uses a traced {} of an outer transformation",
+                    tensor.info()
+                ),
+                "compute from the operands only",
+            ));
+        }
+        let results = self.lower(&jaxpr, operands)?;
+        self.begin(outer);
+        Ok(results)
     }
 
     /// Writes the equations of a jaxpr.

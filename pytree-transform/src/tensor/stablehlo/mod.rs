@@ -22,7 +22,7 @@ mod ordered;
 mod partitioning;
 mod types;
 
-pub(crate) use self::block::{Block, Value};
+pub use self::block::{Block, Value};
 pub(crate) use self::literals::{number, table};
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;

@@ -1,0 +1,306 @@
+//! Primitives of other crates.
+
+use std::fmt::{self, Display};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use pytree_derive::panicking_twin;
+
+use crate::base::array::Array;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::shape::move_axis;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs,
+    Primitive as EnginePrimitive, WithTangents,
+};
+use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::trace::{bind, current_line};
+use crate::transformations::control::loops::map;
+
+/// An operand of a transpose rule.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// An operand in which the primitive is linear. The rule returns the cotangent of this operand, which has this dtype and
+    /// shape.
+    Linear(AbstractArray),
+    /// An operand with a known value.
+    Known(Tensor),
+}
+
+/// The results of a JVP rule: the results of the primitive, and the tangent of each result, or `None` for zeros.
+pub type Tangents = (Vec<Tensor>, Vec<Option<Tensor>>);
+
+/// The results of a batching rule: the results of the primitive, and the batch axis of each result, or `None` if the
+/// examples have the result in common.
+pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
+
+/// An operation with all rules that transformations need. [`apply`] applies it.
+///
+/// Every rule is required, so a primitive works under all transformations in any order. [`CustomOp`] needs fewer rules.
+///
+/// Rules are called with shapes that [`shape`](Self::shape) accepts. The rules of derivatives and batches compute with
+/// operations of tensors, which may be traced, so that transformations can be nested: they must not read elements.
+///
+/// `Eq` and `Hash` compare the parameters: of two equal operations on the same operands, a compiled program computes one.
+///
+/// # Examples
+/// The sum of squares over the last axis. Its derivative and its batches are written with operations:
+/// ```
+/// use std::fmt;
+/// use pytree_transform::extend::{Block, Examples, Operand, Primitive, Tangents, Value, apply};
+/// use pytree_transform::{AbstractArray, Tensor, TensorError, grad, jit, vmap};
+///
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// struct SumOfSquares;
+///
+/// impl Primitive for SumOfSquares {
+///     fn name(&self) -> &'static str {
+///         "sum_of_squares"
+///     }
+///     fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
+///         let [x] = operands else { unreachable!("`sum_of_squares` passes one operand") };
+///         Ok(vec![AbstractArray::new(x.dtype, &x.shape[..x.rank() - 1])])
+///     }
+///     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+///         let x = operands[0].view::<f32>().expect("floats");
+///         vec![x.map_axis(ndarray::Axis(x.ndim() - 1), |row| row.dot(&row)).into()]
+///     }
+///     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
+///         let x = &primals[0];
+///         let tangent = tangents[0].as_ref().map(|tangent| (x * tangent).sum_axes(-1) * 2.0);
+///         (apply(self, &[x]), vec![tangent])
+///     }
+///     fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
+///         unreachable!("the primitive is linear in no operand")
+///     }
+///     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+///         let x = match axes[0] {
+///             Some(axis) => operands[0].move_axis(axis as isize, 0),
+///             None => operands[0].clone(),
+///         };
+///         (apply(self, &[&x]), vec![axes[0].map(|_| 0)])
+///     }
+///     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Result<Vec<Value>, TensorError> {
+///         block.computed(operands, |x| vec![x[0].square().sum_axes(-1)])
+///     }
+///     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         Ok(())
+///     }
+/// }
+///
+/// #[track_caller]
+/// fn sum_of_squares(x: &Tensor) -> Tensor {
+///     apply(&SumOfSquares, &[x]).remove(0)
+/// }
+///
+/// let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+/// assert_eq!(sum_of_squares(&x).to_vec::<f32>(), [5.0, 25.0]);
+/// let gradients = jit(vmap(grad(|x: &Tensor| sum_of_squares(x))));
+/// assert_eq!(gradients(x), Tensor::from([[2.0_f32, 4.0], [6.0, 8.0]]));
+/// ```
+///
+/// [`CustomOp`]: crate::extend::CustomOp
+pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
+    /// Returns the name of the primitive in jaxprs and messages.
+    fn name(&self) -> &'static str;
+
+    /// Returns the dtypes and shapes of the results.
+    ///
+    /// # Errors
+    /// Returns an error if the operands do not fit the primitive, for instance a [`TensorError::Shape`]. The function that
+    /// calls [`apply`] determines the number of operands.
+    fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError>;
+
+    /// Computes the results on the host. The elements of the operands are known; see [`Tensor::view`] and [`Tensor::read`].
+    ///
+    /// The dtypes of half-precision floats and of integers with less than 32 bits arrive as f32, i32 or u32, and the results
+    /// are converted to the dtypes that [`shape`](Self::shape) returns for the original operands.
+    fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor>;
+
+    /// Returns the results and their tangents for the given tangents of the operands. `None` stands for zeros.
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents;
+
+    /// Returns the cotangent of each operand in which the primitive is linear, and `None` for the others. `cotangents` holds the
+    /// cotangents of the results. `None` stands for zeros. Reverse mode calls this rule for primitives that a JVP rule applies
+    /// to tangents.
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Operand])
+    -> Vec<Option<Tensor>>;
+
+    /// Returns the results for a batch of `size` examples. `axes` holds the batch axis of each operand, or `None` if the examples
+    /// have the operand in common. [`each_example`] is a rule for every primitive.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Examples;
+
+    /// Writes operations of StableHLO that compute the results, for devices. `results` holds the dtypes and shapes of the results.
+    /// [`Block::computed`] writes a function of tensors.
+    ///
+    /// # Errors
+    /// Returns the error of [`Block::refused`] if the primitive runs only on the host.
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Result<Vec<Value>, TensorError>;
+
+    /// Writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
+    ///
+    /// # Errors
+    /// Returns the errors of `f`.
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// Applies a primitive to tensors, which may be traced, and returns the results.
+///
+/// The errors, and messages about the operation, have the line of the caller. So a function that calls `apply` has the attribute
+/// `#[track_caller]`.
+///
+/// # Panics
+/// Panics if the operands do not fit the primitive. When the primitive runs, panics if a rule returns another number of results,
+/// or results of other dtypes or shapes, than the shape rule.
+#[panicking_twin(apply, Shape)]
+#[track_caller]
+pub fn try_apply<P: Primitive>(
+    primitive: &P,
+    operands: &[&Tensor],
+) -> Result<Vec<Tensor>, TensorError> {
+    let results = bind(&Opened(primitive.clone()), operands)?;
+    Ok(results.into_vec())
+}
+
+/// A batching rule for every primitive: applies the primitive to one example after the other.
+///
+/// The rule takes what [`Primitive::batch`] takes, apart from the size of the batch.
+#[track_caller]
+pub fn each_example<P: Primitive>(
+    primitive: &P,
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+) -> Examples {
+    let (mut batched, mut common) = (Vec::new(), Vec::new());
+    for (operand, axis) in operands.iter().zip(axes) {
+        match axis {
+            Some(axis) => batched.push(or_panic(move_axis(operand, *axis, 0))),
+            None => common.push(operand.clone()),
+        }
+    }
+    let results = map(
+        |examples: Vec<Tensor>| {
+            let (mut examples, mut common) = (examples.into_iter(), common.iter().cloned());
+            let operands: Vec<Tensor> = axes
+                .iter()
+                .filter_map(|axis| match axis {
+                    Some(_) => examples.next(),
+                    None => common.next(),
+                })
+                .collect();
+            apply(primitive, &operands.iter().collect::<Vec<_>>())
+        },
+        batched,
+    );
+    let axes = vec![Some(0); results.len()];
+    (results, axes)
+}
+
+/// A primitive of another crate, as a primitive of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Opened<P>(P);
+
+impl<P: Primitive> Opened<P> {
+    /// Checks how many values a rule returned.
+    fn check_count(&self, rule: &str, what: impl Display, found: usize, expected: usize) {
+        assert!(
+            found == expected,
+            "the {rule} rule of `{}` at {} returned {found} {what}: expected {expected}",
+            self.0.name(),
+            current_line()
+        );
+    }
+
+    /// Returns the number of the results for operands.
+    fn num_results<'a>(&self, operands: impl Iterator<Item = &'a AbstractArray>) -> usize {
+        or_panic(self.0.shape(&operands.collect::<Vec<_>>())).len()
+    }
+}
+
+impl<P: Primitive> EnginePrimitive for Opened<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        self.0.shape(operands).map(Outputs::from_vec)
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let operands: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
+        let infos: Vec<&AbstractArray> = operands.iter().map(Tensor::info).collect();
+        let expected = or_panic(self.0.shape(&infos));
+        let results = self.0.evaluate(&operands);
+        self.check_count("evaluation", "results", results.len(), expected.len());
+        let checked = results.into_iter().zip(expected).enumerate();
+        checked
+            .map(|(position, (result, expected))| {
+                assert!(
+                    *result.info() == expected,
+                    "the evaluation rule of `{}` at {} returned {} for result {position}: expected {expected}",
+                    self.0.name(),
+                    current_line(),
+                    result.info()
+                );
+                Arc::unwrap_or_clone(Arc::clone(or_panic(result.value())))
+            })
+            .collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let expected = self.num_results(primals.iter().map(Tensor::info));
+        let (results, tangents) = self.0.jvp(primals, tangents);
+        self.check_count("JVP", "results", results.len(), expected);
+        self.check_count("JVP", "tangents", tangents.len(), expected);
+        (results.into(), tangents.into())
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let operands: Vec<Operand> = operands
+            .iter()
+            .map(|operand| match operand {
+                Linear::Unknown(info) => Operand::Linear(info.clone()),
+                Linear::Known(value) => Operand::Known(value.clone()),
+            })
+            .collect();
+        let found = self.0.transpose(cotangents, &operands);
+        self.check_count("transpose", "cotangents", found.len(), operands.len());
+        found.into()
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let (results, axes) = self.0.batch(operands, axes, batch.size);
+        self.check_count("batching", "batch axes", axes.len(), results.len());
+        (results.into(), axes.into())
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let values = self.0.lower(block, operands, results)?;
+        self.check_count("lowering", "values", values.len(), results.len());
+        for (position, (value, expected)) in values.iter().zip(results).enumerate() {
+            assert!(
+                value.info() == *expected,
+                "the lowering rule of `{}` returned {} for result {position}: expected {expected}",
+                self.0.name(),
+                value.info()
+            );
+        }
+        Ok(values.into())
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_parameters(f)
+    }
+}

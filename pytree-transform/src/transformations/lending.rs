@@ -1,0 +1,244 @@
+//! Compiled functions that take some of their arguments by reference.
+//!
+//! Inside of a trace, the function gets references to copies of the arguments. A call only visits what the caller lends.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use pytree_core::boundary::Visited;
+use pytree_core::shape::TUPLE;
+use pytree_core::{Visit, Visitor};
+
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::StableHlo;
+use crate::tensor::traceable::Traceable;
+use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled_shardings::CompiledShardings;
+use crate::transformations::function::{Callable, Function, Unary};
+use crate::transformations::jit::{ByReference, JitParameter};
+use crate::transformations::lowered::Lowered;
+use crate::transformations::returned::Returned;
+use crate::transformations::writing::argument_lists;
+
+/// Marks an argument of type `&M` in the type of a compiled function: a `JitRef<(Lent<Net>, Tensor), Tensor>` is called
+/// with a `(&Net, Tensor)` and returns a `Tensor`.
+pub struct Lent<M>(PhantomData<fn() -> M>);
+
+impl<M> fmt::Debug for Lent<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lent")
+    }
+}
+
+/// The arguments of a function that takes some of them by reference: [`Lent<M>`](Lent) for one argument `&M`, or a tuple of
+/// up to eight members: first those of the type `Lent<M>`, then the arguments that are passed by value.
+///
+/// No other types implement this trait.
+pub trait LentArguments: 'static {
+    /// The arguments of a call, for instance `(&'a M, A)`.
+    type Given<'a>;
+    /// All arguments by value, for instance `(M, A)`.
+    type Values: Traceable;
+
+    /// Visits the arguments of a call, in the same way as a walk visits a value of type [`Values`](Self::Values).
+    fn visit<'v>(given: &'v Self::Given<'_>, visitor: &mut dyn Visitor<'v>);
+    /// Calls a function with the values of all arguments.
+    fn pass<R>(values: Self::Values, function: impl FnOnce(Self::Given<'_>) -> R) -> R;
+}
+
+/// The arguments of a call, wrapped so that they implement [`Visited`].
+struct Given<'a, P: LentArguments>(P::Given<'a>);
+
+impl<P: LentArguments> Visited<Tensor> for Given<'_, P> {
+    #[inline]
+    fn visit<'v>(&'v self, visitor: &mut dyn Visitor<'v>) {
+        P::visit(&self.0, visitor);
+    }
+}
+
+/// A compiled function that takes some of its arguments by reference, the result of [`jit`](crate::jit).
+///
+/// `P` lists the arguments, and `R` is the result of a call: a `JitRef<(Lent<Net>, Tensor), Tensor>` is called with a
+/// `(&Net, Tensor)` and returns a `Tensor`.
+pub struct JitRef<P: LentArguments, R> {
+    compiled: Arc<Compiled<R, R>>,
+    call: Arc<Call<P, R>>,
+}
+
+type Call<P, R> = dyn for<'a> Fn(<P as LentArguments>::Given<'a>) -> R + Send + Sync;
+
+compiled_options!([P: LentArguments, R: 'static] JitRef<P, R>);
+
+impl<P: LentArguments, R: 'static> JitRef<P, R> {
+    fn of(compiled: Compiled<R, R>) -> Self {
+        let compiled = Arc::new(compiled);
+        let inner = Arc::clone(&compiled);
+        let call = move |given: P::Given<'_>| inner.call(Given::<P>(given));
+        Self {
+            compiled,
+            call: Arc::new(call),
+        }
+    }
+
+    /// Returns the jaxpr of the function for the given arguments, without dead code.
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
+    pub fn jaxpr(&self, arguments: P::Given<'_>) -> Jaxpr {
+        let entry = self.compiled.shown(&Given::<P>(arguments));
+        entry.body.jaxpr.clone()
+    }
+
+    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower).
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
+    pub fn lower(&self, arguments: P::Given<'_>) -> Lowered {
+        let entry = self.compiled.shown(&Given::<P>(arguments));
+        Lowered::new(&entry.body.jaxpr)
+    }
+
+    /// Compiles the function for the given arguments, and returns how their leaves and the leaves of the result are divided among
+    /// the devices of a mesh; see [`Jit::shardings`](crate::Jit::shardings). Does not run the function.
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or the device cannot compile it.
+    #[track_caller]
+    pub fn shardings(&self, arguments: P::Given<'_>) -> CompiledShardings {
+        self.compiled.shardings(&Given::<P>(arguments))
+    }
+
+    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`].
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
+    #[track_caller]
+    pub fn stablehlo(&self, arguments: P::Given<'_>) -> StableHlo {
+        let entry = self.compiled.shown(&Given::<P>(arguments));
+        entry.stablehlo()
+    }
+}
+
+impl<P: LentArguments, R> Clone for JitRef<P, R> {
+    fn clone(&self) -> Self {
+        Self {
+            compiled: Arc::clone(&self.compiled),
+            call: Arc::clone(&self.call),
+        }
+    }
+}
+
+impl<P: LentArguments, R: 'static> std::ops::Deref for JitRef<P, R> {
+    type Target = Call<P, R>;
+    fn deref(&self) -> &Self::Target {
+        &*self.call
+    }
+}
+
+impl<P: LentArguments, R> fmt::Debug for JitRef<P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JitRef({})", self.compiled.origin.line)
+    }
+}
+
+/// Compiles a function, which `call` calls. `F` is the type of the user's function.
+#[track_caller]
+fn compiled<F, P, R, K>(
+    call: impl for<'a> Fn(P::Given<'a>) -> R + Send + Sync + 'static,
+) -> JitRef<P, R::With<R::Value>>
+where
+    F: 'static,
+    P: LentArguments,
+    R: Returned<K>,
+    R::With<R::Value>: 'static,
+{
+    let call = move |values: P::Values| {
+        let result = P::pass(values, |given| call(given).into_value());
+        result.map_err(|error| R::with(Err(error)))
+    };
+    JitRef::of(Compiled::new::<F, P::Values, R::Value>(
+        "jit",
+        call,
+        |outcome, leaves, references| {
+            let value = outcome.unflatten_result(leaves, references)?;
+            Ok(R::with(Ok(value)))
+        },
+    ))
+}
+
+impl<M: Traceable> LentArguments for Lent<M> {
+    type Given<'a> = &'a M;
+    type Values = M;
+
+    #[inline]
+    fn visit<'v>(given: &'v &M, visitor: &mut dyn Visitor<'v>) {
+        M::visit(given, visitor);
+    }
+    fn pass<R>(values: M, function: impl FnOnce(&M) -> R) -> R {
+        function(&values)
+    }
+}
+
+macro_rules! lending {
+    ($($count:literal ($($m:ident $lent:tt),+) ($($a:ident $read:tt $at:tt),*))*) => {$(
+        impl<$($m: Traceable,)+ $($a: Traceable,)*> LentArguments for ($(Lent<$m>,)+ $($a,)*) {
+            type Given<'a> = ($(&'a $m,)+ $($a,)*);
+            type Values = ($($m,)+ $($a,)*);
+
+            #[inline]
+            fn visit<'v>(given: &'v Self::Given<'_>, visitor: &mut dyn Visitor<'v>) {
+                if visitor.enter(&TUPLE, $count) == Visit::Descend {
+                    $($m::visit(given.$lent, visitor);)+
+                    $($a::visit(&given.$at, visitor);)*
+                    visitor.exit();
+                }
+            }
+            fn pass<Result_>(values: Self::Values, function: impl FnOnce(Self::Given<'_>) -> Result_) -> Result_ {
+                function(($(&values.$lent,)+ $(values.$at,)*))
+            }
+        }
+
+        lending_function!(
+            ($(Lent<$m>,)+ $($a,)*), { [$($lent),+].len() }, ($(&$m,)+ $($a,)*), ($(&'a $m,)+ $($a,)*), $($m,)+ $($a,)*
+        );
+    )*};
+}
+
+/// Lets [`jit`](crate::jit) compile functions of a list of arguments. Implements [`Function`] for the results, so that
+/// transformations can be nested.
+macro_rules! lending_function {
+    ($arguments:ty, $count:expr, $given:ty, $given_for:ty, $($m:ident),+ $(,)?) => {
+        #[diagnostic::do_not_recommend]
+        impl<Func_, Result_, Fails_, $($m: Traceable),+> JitParameter<Func_, ByReference<{ $count }>, Callable, Fails_> for $given
+        where
+            Func_: for<'a> Function<$given_for, Output = Result_> + Send + Sync + 'static,
+            Result_: Returned<Fails_>,
+            Result_::With<Result_::Value>: 'static,
+        {
+            type Compiled = JitRef<$arguments, Result_::With<Result_::Value>>;
+
+            #[track_caller]
+            fn compile(function: Func_) -> Self::Compiled {
+                compiled::<Func_, $arguments, Result_, Fails_>(move |given: $given| function.call(given))
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<'a, R: 'static, $($m: Traceable),+> Unary<$given_for> for JitRef<$arguments, R> {}
+
+        #[diagnostic::do_not_recommend]
+        impl<'a, R: 'static, $($m: Traceable),+> Function<$given_for> for JitRef<$arguments, R> {
+            type Output = R;
+            fn call(&self, given: $given_for) -> R {
+                (self.call)(given)
+            }
+        }
+    };
+}
+
+lending_function!(Lent<M>, 0, &M, &'a M, M);
+argument_lists! { lending! {} }
