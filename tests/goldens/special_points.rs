@@ -4,6 +4,7 @@ use pytree::linalg::{self, Triangular};
 use pytree::{DType, Tensor, grad, jvp};
 use serde_json::Value;
 
+use crate::goldens::cases::check_nans;
 use crate::goldens::elementwise;
 use crate::goldens::files::{read, tensor};
 use crate::goldens::rows;
@@ -295,12 +296,17 @@ fn derivatives_of_matrices_match_jax() {
             }
             _ => decided_for_matrix(name, at, &place, &weights),
         };
-        differences.extend(derivatives(&|x| apply_to_matrix(name, at, x)).differences(
-            case,
-            &x,
-            &format!("{name} at {at}"),
-            expected,
-        ));
+        let f = |x: &Tensor| apply_to_matrix(name, at, x);
+        let found = derivatives(&f);
+        if name == "lstsq" {
+            // Second derivatives of the singular values, which the function returns, too, are NaN if they are equal.
+            check_nans([&found.forward[0], &found.reverse[0]], || {
+                let slope = along(f, &x, &direction);
+                (slope, grad(|x: &Tensor| (f(x) * &weights).sum())(&x))
+            });
+        }
+        let what = format!("{name} at {at}");
+        differences.extend(found.differences(case, &x, &what, expected));
     }
     assert_none(differences);
 }

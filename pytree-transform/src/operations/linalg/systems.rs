@@ -471,7 +471,7 @@ mod tests {
         (count * step + 1.0).sin().reshape(of.shape())
     }
 
-    /// The first and second derivatives along a direction are those of finite differences, and reverse mode agrees.
+    /// The first three derivatives along a direction are those of finite differences, and reverse mode agrees.
     #[test]
     fn lstsq_has_derivatives_at_equal_singular_values() {
         for (a, rcond) in matrices() {
@@ -486,9 +486,12 @@ mod tests {
             let [ahead, behind] = [step, -step].map(|step| &a + &along * step);
             let difference = (solution(&ahead) - solution(&behind)) / (2.0 * step);
             assert_near(&slope(&a), &difference, 1e-8);
-            let curvature = jvp(&slope, &a, &along).1;
+            let bend = |a: &Tensor| jvp(&slope, a, &along).1;
+            let curvature = bend(&a);
             let difference = (slope(&ahead) - slope(&behind)) / (2.0 * step);
             assert_near(&curvature, &difference, 1e-7);
+            let difference = (bend(&ahead) - bend(&behind)) / (2.0 * step);
+            assert_near(&jvp(bend, &a, &along).1, &difference, 1e-6);
 
             let weights = direction(&slope(&a), 0.4);
             let gradient = grad(|a: &Tensor| (solution(a) * &weights).sum());
