@@ -63,7 +63,7 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object,
 
 // Items that pytree's other crates need besides the public API. These items are not for users.
 #[doc(hidden)]
-pub use crate::base::{bug, half_text, per_thread, suggest};
+pub use crate::base::{half_text, per_thread};
 #[doc(hidden)]
 pub use crate::contract::handles::References;
 #[doc(hidden)]
@@ -72,6 +72,8 @@ pub use crate::contract::pytree::not_rebuilt;
 pub use crate::references::{boundary, level};
 #[doc(hidden)]
 pub use crate::trees::select_part::select_partition;
+#[doc(hidden)]
+pub use pytree_base::{bug, suggest};
 
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;

@@ -41,6 +41,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) use self::aliases::Aliases;
 pub(crate) use self::axes::Stacking;
+use pytree_base::bug::expect_at;
+
 use self::build::target_of;
 pub(crate) use self::build::{Builder, count};
 pub(crate) use self::common::no_common_suffix;
@@ -56,7 +58,6 @@ use self::part::Nodes;
 pub(crate) use self::prefix::{Fit, Meeting};
 pub use self::roles::LeafRoles;
 pub(crate) use self::walk::Step;
-use crate::base::bug::expect_at;
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;

@@ -1,6 +1,7 @@
 //! Collects all errors of an item, so that a user sees all errors after one compilation.
 
 use proc_macro2::TokenStream;
+use pytree_base::suggest::Effort;
 use quote::ToTokens;
 
 /// Collects errors until all rules are checked.
@@ -55,17 +56,15 @@ const EDITS: usize = 2;
 /// Returns the candidate that differs from `word` by the fewest edits, but at most by [`EDITS`]. If several candidates
 /// are equally near, returns the first.
 ///
-/// The time is bounded: there are only a few short candidates, and a much longer `word` is not compared with the
-/// candidates.
+/// A much longer `word` is not compared with the candidates.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
-    candidates
+    let candidates = candidates
         .iter()
         .filter(|candidate| length.abs_diff(candidate.chars().count()) <= EDITS)
-        .map(|candidate| (strsim::levenshtein(word, candidate), *candidate))
-        .filter(|(distance, _)| *distance <= EDITS)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        .map(|candidate| (*candidate, candidate));
+    let (candidate, edits) = Effort::default().nearest(word, candidates)?;
+    (edits <= EDITS).then_some(candidate)
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
-//! The base of all other modules: paths, kinds, identities, suggestions and errors.
+//! The base of all other modules: paths, kinds, identities and errors.
 
-pub mod bug;
 pub mod error;
 pub mod half_text;
 pub(crate) mod identity;
 pub mod kind;
 pub mod path;
 pub mod per_thread;
-pub mod suggest;
 #[cfg_attr(shuttle, path = "../../../tools/interleavings/sync.rs")]
 pub(crate) mod sync;
 pub(crate) mod text;

@@ -31,7 +31,7 @@ impl<T: 'static> PerThread<T> {
         let mut call = |variable: &RefCell<T>| function.take().map(|function| function(variable));
         let usual = self.usual.try_with(&mut call);
         let called = usual.unwrap_or_else(|_| self.late.with(|late| call(late)));
-        crate::base::bug::expect_some(
+        pytree_base::bug::expect_some(
             called,
             "one call of a function with the variable of a thread",
         )

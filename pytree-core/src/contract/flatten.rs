@@ -7,7 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
+
 use crate::base::error::TreeError;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::contract::arena::{Arena, ArenaWriter, Content};

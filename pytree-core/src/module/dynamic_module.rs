@@ -12,13 +12,14 @@ mod reading;
 mod register;
 mod traits;
 
+use pytree_base::suggest::Effort;
+
 use self::layout::{Layout, Place};
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
 use crate::base::error::{RegistrationProblem, TreeError};
 use crate::base::kind::FieldKind;
 use crate::base::path::KeyPath;
-use crate::base::suggest::Effort;
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::module::registry::Registry;

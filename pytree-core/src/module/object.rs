@@ -8,7 +8,8 @@ use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::base::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
+
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
 use crate::contract::obstacle::passed;

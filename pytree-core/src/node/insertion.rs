@@ -5,7 +5,8 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use crate::base::bug::bug;
+use pytree_base::bug::bug;
+
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 
 /// The insertion order of a map: the position of each entry among the sorted keys. `None` if the order is unknown or

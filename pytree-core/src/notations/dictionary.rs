@@ -6,9 +6,9 @@
 
 use std::fmt;
 
+use pytree_base::bug::{LEAVES, expect_next};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::path::{AsKeyPath, KeyPath, PathKey};
 use crate::base::text::short_name;

@@ -6,9 +6,9 @@
 //! value, created by [`partition`], contains the values of its references, and [`update_refs`] writes the values of a
 //! part back to the references.
 
+use pytree_base::bug::{LEAVES, expect_at};
 use pytree_derive::panicking_twin;
 
-use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::base::kind::LeafKind;
 use crate::contract::pytree::{Pytree, PytreeOf};

@@ -11,7 +11,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{self, Arc, OnceLock};
 
-use crate::base::bug::bug;
+use pytree_base::bug::bug;
+
 use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
 use crate::contract::pytree::{Pytree, SharedNode, Visit, Visitor};

@@ -10,9 +10,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use pytree_base::bug::{LEAVES, expect_at};
 use pytree_derive::panicking_twin;
 
-use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;

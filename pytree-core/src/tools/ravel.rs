@@ -5,8 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use ndarray::{Array1, ArrayBase, Data, Ix1};
+use pytree_base::bug::bug;
 
-use crate::base::bug::bug;
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;

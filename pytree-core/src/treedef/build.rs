@@ -1,11 +1,12 @@
 //! Building treedefs node by node.
 
+use pytree_base::bug::bug;
+
 use super::dynamic::DynamicShapes;
 use super::keys::key_below;
 use super::{Counts, NOTHING, Node, NodeView, TreeDef, shared};
 use std::sync::Arc;
 
-use crate::base::bug::bug;
 use crate::base::error::{TreeError, VisitProblem};
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;

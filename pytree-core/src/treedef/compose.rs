@@ -1,7 +1,8 @@
 //! Composing treedefs from other treedefs, and folding over their nodes.
 
+use pytree_base::bug::{LEAVES, expect_next};
+
 use super::{Builder, NodeView, TreeDef};
-use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
 use crate::node::shape::{self, NodeKind, NodeShape};

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pytree_base::bug::expect_at;
+
 use super::build::count;
 use super::{Inner, Node, SHAPES};
-use crate::base::bug::expect_at;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 

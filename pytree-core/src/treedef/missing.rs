@@ -1,10 +1,15 @@
 //! Errors for paths that lead to no node, and for wrong numbers of leaves.
 
+use pytree_base::suggest::Effort;
+
 use super::TreeDef;
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
-use crate::base::suggest::{Effort, LOOKED_AT};
 use crate::node::shape::NodeKind;
+
+/// The greatest number of path keys that are collected as candidates for suggestions. There is a limit because the paths
+/// of a deep tree with many leaves have too many keys in total.
+const LOOKED_AT: usize = 1_000_000;
 
 impl TreeDef {
     /// Returns whether a path leads to a static field.

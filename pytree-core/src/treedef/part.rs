@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use pytree_base::bug::{LEAVES, expect_next};
+
 use super::{Counts, Node, TreeDef};
-use crate::base::bug::{LEAVES, expect_next};
 use crate::node::shape::{self, NodeKind};
 
 /// The nodes of a treedef, in preorder.

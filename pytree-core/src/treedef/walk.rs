@@ -1,8 +1,9 @@
 //! Walks over all leaves of a treedef, present or absent, in order, with their paths or kinds.
 
+use pytree_base::bug::{LEAVES, expect_next};
+
 use super::keys::key_below;
 use super::{Inner, Node, TreeDef};
-use crate::base::bug::{LEAVES, expect_next};
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::leaf::Leaf;

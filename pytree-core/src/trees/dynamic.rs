@@ -16,7 +16,8 @@ pub use self::subtree::Subtree;
 use std::fmt;
 use std::ops::Index;
 
-use crate::base::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
+
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};

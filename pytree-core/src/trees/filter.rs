@@ -10,11 +10,12 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
+use pytree_base::suggest::Effort;
+
 use self::rule::Rule;
 use crate::base::error::TreeError;
 use crate::base::kind::{Collection, LeafKind};
 use crate::base::path::{KeyPath, PathKey};
-use crate::base::suggest::Effort;
 use crate::node::axes::AxisRole;
 use crate::node::leaf::Leaf;
 use crate::treedef::TreeDef;

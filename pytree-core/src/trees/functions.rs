@@ -6,7 +6,8 @@
 
 use std::any::Any;
 
-use crate::base::bug::bug;
+use pytree_base::bug::bug;
+
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;

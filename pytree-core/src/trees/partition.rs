@@ -19,7 +19,8 @@ pub use self::merge::{merge, replace};
 pub use self::pop::pop;
 pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
-use crate::base::bug::{LEAVES, bug, expect_next};
+use pytree_base::bug::{LEAVES, bug, expect_next};
+
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};

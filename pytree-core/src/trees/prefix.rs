@@ -1,7 +1,8 @@
 //! Trees that are prefixes of other trees, and the broadcasting of trees to their common suffix: the smallest structure
 //! that has all of them as prefixes.
 
-use crate::base::bug::expect_next;
+use pytree_base::bug::expect_next;
+
 use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;

@@ -9,7 +9,7 @@ pub mod files;
 pub mod fold;
 #[path = "../../../pytree-transform/src/base/memory.rs"]
 pub mod memory;
-#[path = "../../../pytree-core/src/base/suggest.rs"]
+#[path = "../../../pytree-base/src/suggest.rs"]
 pub mod suggest;
 #[path = "../../../pytree-transform/src/base/threads.rs"]
 pub mod threads;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use pytree_base::bug::bug;
+
 use super::LeafKind;
-use crate::base::bug::bug;
 use crate::base::error::TreeError;
 
 /// A named group of states or of parameters, for instance [`BatchStat`]. Derive this trait on a unit struct.

@@ -4,8 +4,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use pytree_base::bug::{bug, expect_at};
+
 use super::{Contents, LINKED_DEPTH_LIMIT, Unflattener};
-use crate::base::bug::{bug, expect_at};
 use crate::base::error::TreeError;
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;

@@ -4,12 +4,12 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
+use pytree_base::bug::{bug, expect_next};
+use pytree_base::suggest::Effort;
 use smallvec::SmallVec;
 
-use crate::base::bug::{bug, expect_next};
 use crate::base::error::{PlaceProblem, TreeError};
 use crate::base::path::{KeyPath, PathKey};
-use crate::base::suggest::Effort;
 use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, TreeBuilder};

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use pytree_base::bug::{LEAVES, expect_next};
+
 use super::flat::{Places, failed};
-use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::base::bug::{LEAVES, expect_at, expect_next};
+use pytree_base::bug::{LEAVES, expect_at, expect_next};
+
 use crate::base::kind::LeafKind;
 use crate::base::text::write_quoted;
 use crate::module::annotated::{Metadata, metadata_of};

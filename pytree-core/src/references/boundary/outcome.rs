@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use pytree_base::bug::expect_at;
+
 use super::{Visited, matched};
-use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing, mapping};

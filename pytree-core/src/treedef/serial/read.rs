@@ -7,8 +7,9 @@ mod shapes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pytree_base::bug::bug;
+
 use super::{BUILTIN, MAGIC, REMEMBERED, VERSION};
-use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::node::insertion::InsertionOrder;
 use crate::node::shape::{DynamicShape, NodeKind, Shape, StandIn};

@@ -8,10 +8,11 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use pytree_base::bug::bug;
+
 use self::order::in_order;
 use self::problems::Problems;
 use super::Tree;
-use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::KeyPath;

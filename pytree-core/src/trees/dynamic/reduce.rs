@@ -1,7 +1,8 @@
 //! Reductions of a tree's leaves to one value, and transposition.
 
+use pytree_base::bug::{LEAVES, expect_at};
+
 use super::Tree;
-use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::node::shape::NodeKind;
 use crate::treedef::{Fit, TreeDef};

@@ -1,10 +1,11 @@
 //! Subtrees: reads parts of a tree, cuts a tree into subtrees, and changes which nodes are leaves.
 
+use pytree_base::bug::{LEAVES, expect_at, expect_next};
+use pytree_base::suggest::Effort;
+
 use super::Tree;
-use crate::base::bug::{LEAVES, expect_at, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath, PathKey};
-use crate::base::suggest::Effort;
 use crate::node::shape::{self, NodeKind};
 use crate::treedef::{Builder, NodeView, Renumbered, TreeDef};
 

@@ -1,7 +1,8 @@
 //! Merges parts into a whole tree, and replaces leaves of a tree by the leaves of a part.
 
+use pytree_base::bug::{LEAVES, expect_next};
+
 use super::Partition;
-use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten;

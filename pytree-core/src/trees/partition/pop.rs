@@ -7,9 +7,10 @@ mod plan;
 
 use std::collections::BTreeMap;
 
+use pytree_base::bug::{LEAVES, bug, expect_at, expect_next};
+
 use self::plan::{Cut, Plan};
 use super::{NO_PART, Partition, assign, select};
-use crate::base::bug::{LEAVES, bug, expect_at, expect_next};
 use crate::base::error::TreeError;
 use crate::contract::handles::References;
 use crate::contract::pytree::PytreeOf;

@@ -1,8 +1,9 @@
 //! Replaces leaves of a model by the leaves of a part, and merges parts that may have leaves in common.
 
+use pytree_base::bug::{LEAVES, bug, expect_at};
+
 use super::Partition;
 use super::merge::{Overlap, merge_two, replaced};
-use crate::base::bug::{LEAVES, bug, expect_at};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::contract::pytree::PytreeOf;
 use crate::node::leaf::Leaf;

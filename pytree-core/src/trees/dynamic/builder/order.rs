@@ -3,10 +3,11 @@
 //! The final order may differ from the order in which nodes were added, because the entries of a dictionary are sorted.
 //! The first occurrence of a shared node in the final order becomes the node, and the later occurrences become aliases.
 
+use pytree_base::bug::bug;
+use pytree_base::suggest::Effort;
+
 use super::{LabelAt, Labels, Place, Problems};
-use crate::base::bug::bug;
 use crate::base::path::KeyPath;
-use crate::base::suggest::Effort;
 use crate::node::insertion::sort_entries;
 use crate::node::shape::{self, NodeKind, OwnedShape};
 use crate::node::statics::StaticBox;

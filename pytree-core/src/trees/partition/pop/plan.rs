@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::base::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
+
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 

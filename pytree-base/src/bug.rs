@@ -1,5 +1,4 @@
-//! Reports bugs of the library itself. The other crates use this module, too, but it is not part of the public
-//! interface.
+//! Reports bugs of the library itself.
 
 use std::fmt::Display;
 use std::iter::Zip;

@@ -17,15 +17,11 @@ const TEXTS: usize = 20;
 /// The cost of looking at a candidate without reading its text, in cells of the edit-distance table.
 const OF_A_CANDIDATE: usize = 32;
 
-/// The greatest number of path keys that are collected as candidates. There is a limit because the paths of a deep tree
-/// with many leaves have too many keys in total.
-pub(crate) const LOOKED_AT: usize = 1_000_000;
-
 /// The remaining budget of work for the suggestions of a report.
 ///
 /// # Examples
 /// ```
-/// use pytree_core::suggest::Effort;
+/// use pytree_base::suggest::Effort;
 /// let names = ["weight", "bias"];
 /// let found = Effort::default().nearest("wieght", names.iter().map(|name| (name, name)));
 /// assert_eq!(found, Some((&"weight", 2)));
