@@ -34,10 +34,9 @@
 //!     PyTreeDef(Named { left: *, right: *, name = 'pair' })
 //!     static value at the root: name = 'pair' against name = 'couple'
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 
-use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{KeyPath, TreeError};
@@ -149,14 +148,12 @@ struct Named<T> {
     right: T,
 }
 
-impl<T: 'static> Named<T> {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[Field::plain("left"), Field::plain("right")],
-        statics: &["name"],
-        identity: TypeId::of::<Self>,
-        type_name: std::any::type_name::<Self>,
-        ..NodeShape::builtin(NodeKind::Struct, "Named")
-    };
+impl<T> Named<T> {
+    const SHAPE: &'static NodeShape = &NodeShape::of_struct::<Named<()>>(
+        "Named",
+        &[Field::plain("left"), Field::plain("right")],
+        &["name"],
+    );
 }
 
 impl<T: Pytree> Pytree for Named<T> {

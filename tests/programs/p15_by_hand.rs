@@ -14,8 +14,8 @@ struct Special<T> {
     name: String,
 }
 
-impl<T: 'static> Special<T> {
-    const SHAPE: &'static NodeShape = &NodeShape::of_struct::<Self>(
+impl<T> Special<T> {
+    const SHAPE: &'static NodeShape = &NodeShape::of_struct::<Special<()>>(
         "Special",
         &[Field::plain("x"), Field::plain("y")],
         &["name"],

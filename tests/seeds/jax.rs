@@ -1,10 +1,9 @@
 //! "Pytrees" of JAX: containers and leaves, prefixes as parameters, and types registered by hand.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 
 use pytree::Leaf;
-use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeDef, TreeError};
@@ -166,13 +165,11 @@ struct RegisteredSpecial {
 }
 
 impl RegisteredSpecial {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[Field::plain("x"), Field::plain("y")],
-        statics: &[],
-        identity: TypeId::of::<Self>,
-        type_name: std::any::type_name::<Self>,
-        ..NodeShape::builtin(NodeKind::Struct, "RegisteredSpecial")
-    };
+    const SHAPE: &'static NodeShape = &NodeShape::of_struct::<Self>(
+        "RegisteredSpecial",
+        &[Field::plain("x"), Field::plain("y")],
+        &[],
+    );
 }
 
 impl Pytree for RegisteredSpecial {

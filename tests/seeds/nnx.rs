@@ -3,14 +3,13 @@
 //! What the document checks when a program runs, the compiler checks here: the mistakes of its section on
 //! attribute checks are in `tests/ui`.
 
-use std::any::TypeId;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree::Partition;
 use pytree::core::__derive_0_1::field::{Fallback, Probe};
-use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::kind::{Intermediate, Perturbation};
 use pytree::prelude::*;
@@ -87,13 +86,8 @@ struct Foo {
 }
 
 impl Foo {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[Field::plain("a"), Field::plain("b")],
-        statics: &["c"],
-        identity: TypeId::of::<Self>,
-        type_name: std::any::type_name::<Self>,
-        ..NodeShape::builtin(NodeKind::Struct, "Foo")
-    };
+    const SHAPE: &'static NodeShape =
+        &NodeShape::of_struct::<Self>("Foo", &[Field::plain("a"), Field::plain("b")], &["c"]);
 }
 
 impl Pytree for Foo {

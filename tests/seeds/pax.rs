@@ -1,10 +1,9 @@
 //! "Understanding PAX": what a pytree is, how a module is one, and the registry from names to kinds.
 
-use std::any::TypeId;
 use std::fmt;
 
 use pytree::ModuleType;
-use pytree::core::shape::{Field, NodeKind, NodeShape};
+use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{DynamicModule, FieldKind, LeafKind, StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError};
@@ -56,13 +55,8 @@ struct ListModule {
 }
 
 impl ListModule {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[Field::plain("mylist")],
-        statics: &["is_training"],
-        identity: TypeId::of::<Self>,
-        type_name: std::any::type_name::<Self>,
-        ..NodeShape::builtin(NodeKind::Struct, "ListModule")
-    };
+    const SHAPE: &'static NodeShape =
+        &NodeShape::of_struct::<Self>("ListModule", &[Field::plain("mylist")], &["is_training"]);
 }
 
 /// What `tree_flatten` and `tree_unflatten` are in PAX, and the registration of the class.

@@ -170,16 +170,30 @@ impl Field {
 impl NodeShape {
     /// Creates the shape of a struct `T` with named fields, for a handwritten impl of `Pytree`. Pass the fields that
     /// are children and the names of the static fields, in the order in which they are visited.
+    ///
+    /// For a generic type, pass fixed type arguments, as in `of_struct::<Pair<()>>`. The structure of a `Pair<A>` then also
+    /// builds a `Pair<B>`, as for derived types.
     pub const fn of_struct<T: 'static>(
         name: &'static str,
         fields: &'static [Field],
         statics: &'static [&'static str],
     ) -> Self {
         Self {
-            kind: NodeKind::Struct,
-            name,
             fields,
             statics,
+            ..Self::of_container::<T>(NodeKind::Struct, name)
+        }
+    }
+
+    /// Creates the shape of a container `T` whose children have positions or keys, such as a [`NodeKind::List`] or a
+    /// [`NodeKind::OrderedDict`], for a handwritten impl of `Pytree`. The keys of a map are visited as static values,
+    /// before the children. For a generic type, pass fixed type arguments; see [`of_struct`](Self::of_struct).
+    pub const fn of_container<T: 'static>(kind: NodeKind, name: &'static str) -> Self {
+        Self {
+            kind,
+            name,
+            fields: &[],
+            statics: &[],
             constants: &[],
             identity: TypeId::of::<T>,
             type_name: std::any::type_name::<T>,
@@ -189,11 +203,7 @@ impl NodeShape {
     /// Returns the shape of a leaf of the type `L`. The shapes of all leaves are equal, because a structure does not
     /// contain the types of its leaves.
     pub const fn leaf<L: 'static>() -> Self {
-        Self {
-            identity: TypeId::of::<L>,
-            type_name: std::any::type_name::<L>,
-            ..Self::builtin(NodeKind::Leaf, "leaf")
-        }
+        Self::of_container::<L>(NodeKind::Leaf, "leaf")
     }
 
     /// Returns whether a field declares named axes.
@@ -210,17 +220,9 @@ impl NodeShape {
             .expect("the derive names a field with axes")
     }
 
-    /// Creates the shape of a built-in container.
-    pub const fn builtin(kind: NodeKind, name: &'static str) -> Self {
-        Self {
-            kind,
-            name,
-            fields: &[],
-            statics: &[],
-            constants: &[],
-            identity: TypeId::of::<()>,
-            type_name: std::any::type_name::<()>,
-        }
+    /// Creates the shape of a built-in container, which has no type of its own.
+    pub(crate) const fn builtin(kind: NodeKind, name: &'static str) -> Self {
+        Self::of_container::<()>(kind, name)
     }
 }
 

@@ -349,10 +349,7 @@ fn dynamic_struct_unflattens_to_matching_type() {
 
 /// A container of users that calls itself a list: not the same type as `Vec`, though what is read may be either.
 struct Own(f32);
-static OWN: NodeShape = NodeShape {
-    identity: std::any::TypeId::of::<Own>,
-    ..NodeShape::builtin(NodeKind::List, "list")
-};
+static OWN: NodeShape = NodeShape::of_container::<Own>(NodeKind::List, "list");
 impl Pytree for Own {
     fn visit<'a>(&'a self, visitor: &mut dyn pytree_core::Visitor<'a>) {
         visitor.enter(&OWN, 1);

@@ -271,11 +271,8 @@ impl Pytree for Pair {
 }
 
 impl Pair {
-    const SHAPE: &'static NodeShape = &NodeShape {
-        kind: NodeKind::TupleStruct,
-        identity: std::any::TypeId::of::<Self>,
-        ..NodeShape::builtin(NodeKind::TupleStruct, "Pair")
-    };
+    const SHAPE: &'static NodeShape =
+        &NodeShape::of_container::<Self>(NodeKind::TupleStruct, "Pair");
 }
 
 #[test]
