@@ -190,6 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn other_columns_change_no_order() {
+        let (rows, width) = (100, 3);
+        let numbers = noise(rows * width);
+        let mut sums = vec![0.0; width];
+        columns(&mut sums, &numbers, 0.0, plus);
+        for (column, sum) in sums.iter().enumerate() {
+            let of_column = numbers.iter().skip(column).step_by(width);
+            let mut alone = [0.0];
+            columns(
+                &mut alone,
+                &of_column.copied().collect::<Vec<f32>>(),
+                0.0,
+                plus,
+            );
+            assert_eq!(alone[0].to_bits(), sum.to_bits());
+        }
+    }
+
+    #[test]
     fn rows_and_columns_add_each_element_once() {
         for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
             let ones = vec![1_i64; count];
