@@ -1,9 +1,11 @@
 //! The facts and helpers that all crates of pytree share.
 //!
+//! - [`dtype`] is the table of dtypes.
 //! - [`bug`] reports bugs of the library itself.
 //! - [`suggest`] finds the name that a misspelt name most likely means.
 //!
 //! This crate has no dependencies, because the derive macros depend on it, and all other crates wait for the macros.
 
 pub mod bug;
+pub mod dtype;
 pub mod suggest;

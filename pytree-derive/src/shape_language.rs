@@ -21,6 +21,7 @@ mod pattern;
 use std::ops::Range;
 
 use proc_macro2::Span;
+use pytree_base::dtype::ElementType;
 use syn::LitStr;
 
 use self::parser::Parser;
@@ -40,7 +41,7 @@ pub(crate) struct ShapeText {
 
 enum Element {
     Any,
-    Is(&'static str),
+    Is(ElementType),
     Family(&'static str),
     Named(Word),
     /// A name whose dtype belongs to a family: `T: float`.

@@ -85,8 +85,9 @@ pub(crate) fn at_least_f32(tensor: &Tensor) -> Tensor {
 
 /// Returns f32 for half-precision floats, and other dtypes unchanged.
 pub(crate) fn at_least_f32_dtype(dtype: DType) -> DType {
-    match dtype {
-        DType::BF16 | DType::F16 => DType::F32,
-        _ => dtype,
+    if dtype.is_float() && dtype.bytes() < DType::F32.bytes() {
+        DType::F32
+    } else {
+        dtype
     }
 }

@@ -155,23 +155,8 @@ pub mod raw {
     /// Returns the elements of a tensor of floats as f64 numbers. Returns `None` if they are not known, because the tensor
     /// is traced or on a device, or if the dtype is not a float.
     pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
-        use crate::base::dtype::DType;
         let array = tensor.array()?;
-        Some(match array.dtype() {
-            DType::F64 => array.elements::<f64>().to_vec(),
-            DType::F32 => array.elements::<f32>().iter().map(|&x| x.into()).collect(),
-            DType::BF16 => array
-                .elements::<half::bf16>()
-                .iter()
-                .map(|&x| x.into())
-                .collect(),
-            DType::F16 => array
-                .elements::<half::f16>()
-                .iter()
-                .map(|&x| x.into())
-                .collect(),
-            _ => return None,
-        })
+        array.dtype().is_float().then(|| array.data.to_f64())
     }
 
     /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.

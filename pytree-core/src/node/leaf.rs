@@ -13,12 +13,13 @@ use std::fmt;
 use half::{bf16, f16};
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
 
-pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType, MappedAxis};
+pub use self::array_info::{ArrayInfo, ArrayShape, Element, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;
+pub use pytree_base::dtype::{ElementType, NumberKind};
 
 /// A value of a pytree that has no children.
 ///

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pytree_base::dtype::ElementType;
 use syn::LitStr;
 
 use super::{Axis, Element, Rest, ShapeText, Step, Sum, Word, error};
@@ -9,22 +10,6 @@ use crate::errors::did_you_mean;
 
 /// The greatest number of values that the evaluation of a computed length holds at a time, as in `pytree-core`.
 const VALUES: usize = 16;
-
-const DTYPES: [(&str, &str); 13] = [
-    ("bool", "Bool"),
-    ("i8", "I8"),
-    ("i16", "I16"),
-    ("i32", "I32"),
-    ("i64", "I64"),
-    ("u8", "U8"),
-    ("u16", "U16"),
-    ("u32", "U32"),
-    ("u64", "U64"),
-    ("bf16", "BF16"),
-    ("f16", "F16"),
-    ("f32", "F32"),
-    ("f64", "F64"),
-];
 
 const FAMILIES: [(&str, &str); 3] = [("float", "Float"), ("int", "Integer"), ("number", "Number")];
 
@@ -170,15 +155,15 @@ impl<'a> Parser<'a> {
             let message = "expected a dtype before `[`, such as `f32[batch in]`; without a dtype, write no brackets: `batch in`";
             return Err(self.error(self.at..self.at + 1, message));
         };
-        let find = |known: &[(&str, &'static str)], word: &Word| {
-            let found = known.iter().find(|(name, _)| *name == word.name);
+        let family_of = |word: &Word| {
+            let found = FAMILIES.iter().find(|(name, _)| *name == word.name);
             found.map(|(_, variant)| *variant)
         };
         let is_name = word.name.starts_with(char::is_uppercase);
         if is_name && self.eat(':') {
             self.skip_spaces();
             let start = self.at;
-            let family = self.word().and_then(|family| find(&FAMILIES, &family));
+            let family = self.word().and_then(|family| family_of(&family));
             let Some(family) = family else {
                 let message = format!(
                     "expected a family of dtypes after `{}:`, which is `float`, `int` or `number`",
@@ -190,14 +175,15 @@ impl<'a> Parser<'a> {
             return Ok(Element::Bounded(word, family));
         }
         self.open()?;
-        if let Some(dtype) = find(&DTYPES, &word) {
+        if let Some(dtype) = ElementType::from_name(&word.name) {
             return Ok(Element::Is(dtype));
         }
-        if let Some(family) = find(&FAMILIES, &word) {
+        if let Some(family) = family_of(&word) {
             return Ok(Element::Family(family));
         }
-        let names = DTYPES.iter().chain(&FAMILIES).map(|(name, _)| *name);
-        let names: Vec<&str> = names.collect();
+        let dtypes = ElementType::ALL.iter().map(|dtype| dtype.name());
+        let families = FAMILIES.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = dtypes.chain(families).collect();
         let foreign = of_other_library(&word.name, &names);
         if foreign.is_none() && is_name {
             return Ok(Element::Named(word));

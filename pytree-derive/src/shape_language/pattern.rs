@@ -14,7 +14,7 @@ impl ShapeText {
         let element = match &self.element {
             Element::Any => quote!(Any),
             Element::Is(dtype) => {
-                let dtype = ident(dtype);
+                let dtype = ident(&format!("{dtype:?}"));
                 quote!(Is(#root::ElementType::#dtype))
             }
             Element::Family(family) => {

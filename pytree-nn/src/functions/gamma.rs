@@ -4,6 +4,7 @@ use std::f64::consts::PI;
 
 use pytree_transform::{DType, Tensor, custom_jvp, raw};
 
+use crate::convert_floats::at_least_f32;
 use crate::random::product_plus;
 
 /// The parameter g of Lanczos' approximation. The next two constants are its coefficients.
@@ -43,10 +44,7 @@ const EULER_MACLAURIN: [f64; 12] = [
 /// in their own dtype.
 #[track_caller]
 fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
-    match x.dtype() {
-        DType::BF16 | DType::F16 => function(&x.convert(DType::F32)).convert(x.dtype()),
-        _ => function(x),
-    }
+    function(&at_least_f32(x)).convert(x.dtype())
 }
 
 /// Returns log |Γ(x)| of each element. The result is infinite at 0 and at negative integers. The derivative is

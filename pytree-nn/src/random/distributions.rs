@@ -237,11 +237,8 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     }
     // JAX uses the upper bits of a random integer of 32, 16 or 8 bits as the mantissa of a number in [1, 2), and then
     // subtracts 1. This function computes the same number: it divides the mantissa bits by a power of 2.
-    let (drawn, mantissa) = match dtype {
-        DType::BF16 => (8, 7),
-        DType::F16 => (16, 10),
-        _ => (32, 23),
-    };
+    let mantissa = dtype.element().mantissa_bits();
+    let drawn = (mantissa + 1).next_power_of_two();
     let bits = high.bit_xor(low).shift_left(32 - drawn);
     bits.shift_right(32 - mantissa).convert(dtype) * (1.0 / f64::from(1 << mantissa))
 }

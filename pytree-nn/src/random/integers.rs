@@ -1,5 +1,6 @@
 //! Random bits and uniform integers of every integer dtype.
 
+use pytree_core::leaf::NumberKind;
 use pytree_transform::{DType, Tensor, raw};
 
 use crate::random::Key;
@@ -66,7 +67,7 @@ impl Key {
         let shape = shape.as_ref();
         let limits = dtype.integer_range().unwrap_or_default();
         check_range(shape, (low, high), limits);
-        if bits_in(dtype) < 32 {
+        if dtype.element().bits() < 32 {
             // Narrow dtypes are drawn as i32, because remainders of 32 random bits are less biased.
             return self.randint_of(DType::I32, shape, low, high).convert(dtype);
         }
@@ -83,17 +84,12 @@ impl Key {
 
 /// Returns the unsigned dtype of the same width. For i64, returns i64, which holds the bits of u64 numbers.
 fn unsigned(dtype: DType) -> DType {
-    match dtype {
-        DType::I8 => DType::U8,
-        DType::I16 => DType::U16,
-        DType::I32 => DType::U32,
-        other => other,
-    }
+    dtype.with_kind(NumberKind::Unsigned).unwrap_or(dtype)
 }
 
 /// Converts u32 numbers to an integer dtype of at most 32 bits. Keeps the lowest bits of each number.
 fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
-    let width = bits_in(dtype);
+    let width = dtype.element().bits();
     if width == 32 {
         return bits.convert(dtype);
     }
@@ -109,15 +105,6 @@ fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
         .convert(dtype)
 }
 
-fn bits_in(dtype: DType) -> u32 {
-    match dtype {
-        DType::I8 | DType::U8 => 8,
-        DType::I16 | DType::U16 => 16,
-        DType::I64 => 64,
-        _ => 32,
-    }
-}
-
 /// The number of integers in the range to draw from. The methods compute remainders modulo this number.
 struct Span {
     /// The number of integers in the range, modulo 2^width. 0 means that the range contains all integers of the dtype.
@@ -127,7 +114,7 @@ struct Span {
 
 impl Span {
     fn new(dtype: DType, span: u64) -> Self {
-        let width = bits_in(dtype);
+        let width = dtype.element().bits();
         let mask = u64::MAX >> (64 - width);
         Self {
             span: span & mask,

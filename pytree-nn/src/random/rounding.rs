@@ -49,12 +49,8 @@ pub(super) fn next_down(dtype: DType, value: f64) -> f64 {
 
 /// Returns the least positive normal number of a float dtype.
 pub(super) fn least_normal(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::MIN_POSITIVE,
-        DType::F16 => f16::MIN_POSITIVE.into(),
-        // bf16 has the exponents of f32.
-        _ => f32::MIN_POSITIVE.into(),
-    }
+    let range = dtype.element().float_range();
+    range.map_or(0.0, |(least, _)| least)
 }
 
 /// Returns the bits of the next number above a half-precision float. Positive infinity, whose bits depend on the dtype,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use half::{bf16, f16};
+use pytree_core::leaf::NumberKind;
 use pytree_core::{Element, ElementType};
 
 use crate::base::nested::NestedArray;
@@ -57,67 +58,48 @@ impl DType {
         self.element().is_integer()
     }
 
+    /// Returns the kind of numbers that the dtype holds.
+    #[inline]
+    pub const fn kind(self) -> NumberKind {
+        self.element().kind()
+    }
+
     /// Returns the dtype in which the kernels of primitives compute: f32 for half-precision floats, and an integer of
     /// 32 bits for narrower integers. For all other dtypes, returns the dtype itself.
     pub(crate) const fn wide(self) -> Self {
-        match self {
-            Self::BF16 | Self::F16 => Self::F32,
-            Self::I8 | Self::I16 => Self::I32,
-            Self::U8 | Self::U16 => Self::U32,
+        match self.kind() {
+            NumberKind::Float if self.is_narrow() => Self::F32,
+            NumberKind::Signed if self.is_narrow() => Self::I32,
+            NumberKind::Unsigned if self.is_narrow() => Self::U32,
             _ => self,
         }
     }
 
+    /// Returns the dtype of this size whose numbers have the kind `kind`, or `None` if there is not exactly one.
+    pub fn with_kind(self, kind: NumberKind) -> Option<Self> {
+        let is_found = |dtype: &&Self| dtype.kind() == kind && dtype.bytes() == self.bytes();
+        let mut found = Self::ALL.iter().filter(is_found);
+        found.next().copied().filter(|_| found.next().is_none())
+    }
+
     /// Returns whether this dtype is narrower than the dtype in which kernels compute.
+    #[inline]
     pub(crate) const fn is_narrow(self) -> bool {
-        matches!(
-            self,
-            Self::BF16 | Self::F16 | Self::I8 | Self::I16 | Self::U8 | Self::U16
-        )
+        self.bytes() < 4 && !matches!(self, Self::Bool)
     }
 
     /// Returns the least and the greatest number of an integer type, or `None` for other types.
     pub const fn integer_range(self) -> Option<(i64, i64)> {
-        Some(match self {
-            Self::I8 => (i8::MIN as i64, i8::MAX as i64),
-            Self::I16 => (i16::MIN as i64, i16::MAX as i64),
-            Self::I32 => (i32::MIN as i64, i32::MAX as i64),
-            Self::I64 => (i64::MIN, i64::MAX),
-            Self::U8 => (0, u8::MAX as i64),
-            Self::U16 => (0, u16::MAX as i64),
-            Self::U32 => (0, u32::MAX as i64),
-            _ => return None,
-        })
+        match self.element().integer_range() {
+            // No tensor has elements of u64.
+            Some((least, greatest)) => Some((least, greatest.cast_signed())),
+            None => None,
+        }
     }
 
     /// Returns the greatest finite number of a float type, or `None` for other types.
     pub(crate) fn greatest_float(self) -> Option<f64> {
-        match self {
-            Self::BF16 => Some(bf16::MAX.into()),
-            Self::F16 => Some(f16::MAX.into()),
-            Self::F32 => Some(f32::MAX.into()),
-            Self::F64 => Some(f64::MAX),
-            _ => None,
-        }
-    }
-
-    /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
-    #[inline]
-    pub const fn element(self) -> ElementType {
-        match self {
-            Self::Bool => ElementType::Bool,
-            Self::I8 => ElementType::I8,
-            Self::I16 => ElementType::I16,
-            Self::I32 => ElementType::I32,
-            Self::I64 => ElementType::I64,
-            Self::U8 => ElementType::U8,
-            Self::U16 => ElementType::U16,
-            Self::U32 => ElementType::U32,
-            Self::BF16 => ElementType::BF16,
-            Self::F16 => ElementType::F16,
-            Self::F32 => ElementType::F32,
-            Self::F64 => ElementType::F64,
-        }
+        self.element().float_range().map(|(_, greatest)| greatest)
     }
 }
 
@@ -158,7 +140,29 @@ pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = S
 }
 
 macro_rules! elements {
-    ($($element:ty => $dtype:ident, |$value:ident| $number:expr, |$at:ident| $position:expr;)*) => {$(
+    ($($element:ty => $dtype:ident, |$value:ident| $number:expr, |$at:ident| $position:expr;)*) => {
+        impl DType {
+            /// All dtypes, in the order of the variants.
+            pub const ALL: &'static [Self] = &[$(Self::$dtype,)*];
+
+            /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
+            #[inline]
+            pub const fn element(self) -> ElementType {
+                match self {
+                    $(Self::$dtype => ElementType::$dtype,)*
+                }
+            }
+
+            /// Returns the dtype of tensors that corresponds to an [`ElementType`], or `None` if tensors have no such
+            /// dtype.
+            pub const fn from_element(element: ElementType) -> Option<Self> {
+                Some(match element {
+                    $(ElementType::$dtype => Self::$dtype,)*
+                    _ => return None,
+                })
+            }
+        }
+    $(
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_possible_wrap,
@@ -196,7 +200,8 @@ macro_rules! elements {
                 crate::base::array::Data::$dtype(elements)
             }
         }
-    )*};
+    )*
+    };
 }
 elements! {
     bool => Bool, |x| x != 0.0, |at| at != 0;

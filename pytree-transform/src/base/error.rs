@@ -442,24 +442,22 @@ impl fmt::Debug for TensorError {
 /// contain advice.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
-    let floats = [DType::F64, DType::F32, DType::BF16, DType::F16]
-        .into_iter()
-        .find(|&dtype| has(dtype));
-    let (what, name) = match floats {
+    let floats = found.iter().map(|operand| operand.dtype);
+    let float = floats
+        .filter(|dtype| dtype.is_float())
+        .max_by_key(|dtype| (dtype.bytes(), dtype.element().exponent_bits()));
+    let (what, dtype) = match float {
         _ if expected.contains(';') => return String::new(),
-        _ if expected.contains("integers") => ("the indices or numbers", "I32"),
-        Some(DType::F64) => ("the other tensor", "F64"),
-        Some(DType::F32) => ("the other tensor", "F32"),
-        Some(DType::BF16) => ("the other tensor", "BF16"),
-        Some(_) => ("the other tensor", "F16"),
-        None if expected == "a float dtype" => ("the tensors", "F32"),
-        None if has(DType::Bool) && expected.contains("number") => ("the tensors", "I32"),
-        None if found.len() > 1 && has(DType::I64) => ("the other tensor", "I64"),
-        None if found.len() > 1 => ("the other tensor", "I32"),
-        None => ("the tensor", "F32"),
+        _ if expected.contains("integers") => ("the indices or numbers", DType::I32),
+        Some(float) => ("the other tensor", float),
+        None if expected == "a float dtype" => ("the tensors", DType::F32),
+        None if has(DType::Bool) && expected.contains("number") => ("the tensors", DType::I32),
+        None if found.len() > 1 && has(DType::I64) => ("the other tensor", DType::I64),
+        None if found.len() > 1 => ("the other tensor", DType::I32),
+        None => ("the tensor", DType::F32),
     };
     let what = if found.len() == 1 { "the tensor" } else { what };
-    format!("; convert {what}, for instance with `.convert(DType::{name})`")
+    format!("; convert {what}, for instance with `.convert(DType::{dtype:?})`")
 }
 
 /// Returns text for an error about an axis: the valid axes of a tensor with `rank` axes.

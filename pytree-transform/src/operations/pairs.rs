@@ -1,5 +1,6 @@
 //! Elementwise functions of two and three tensors, with broadcasting.
 
+use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
@@ -139,7 +140,7 @@ impl Tensor {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
         let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
-        if matches!(x.dtype(), DType::U8 | DType::U16 | DType::U32) {
+        if x.dtype().kind() == NumberKind::Unsigned {
             return x.try_divide(&y);
         }
         // If the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.

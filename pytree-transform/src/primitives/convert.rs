@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pytree_core::leaf::NumberKind;
 use smallvec::smallvec;
 
 use crate::base::array::{Array, Data, not_widened};
@@ -14,7 +15,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take,
 };
-use crate::tensor::stablehlo::{Block, Bound, NumberKind, Value, bound, number_kind};
+use crate::tensor::stablehlo::{Block, Bound, Value, bound};
 use crate::tensor::trace::bind_one;
 
 /// Converts each element to a dtype, like Rust's `as`. Converting to bool returns whether the element is nonzero.
@@ -111,7 +112,7 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
     // if the power is too large.
     let power_of_two = |bits: usize| (1_u128 << bits) as f64;
     let bits = 8 * dtype.bytes();
-    let (below, above) = match number_kind(dtype) {
+    let (below, above) = match dtype.kind() {
         NumberKind::Unsigned => (0.0, power_of_two(bits)),
         _ => (-power_of_two(bits - 1), power_of_two(bits - 1)),
     };
@@ -188,7 +189,7 @@ impl Primitive for Convert {
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
         let operand = &operands[0];
-        let (from, to) = (number_kind(operand.dtype()), number_kind(self.0));
+        let (from, to) = (operand.dtype().kind(), self.0.kind());
         Ok(one(match (from, to) {
             (_, NumberKind::Bool) => block.comparison_with("NE", operand, 0.0),
             (NumberKind::Float, NumberKind::Signed | NumberKind::Unsigned) => {

@@ -9,6 +9,7 @@ mod scatter_add;
 
 use std::fmt;
 
+use pytree_core::leaf::NumberKind;
 use smallvec::smallvec;
 
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
@@ -25,7 +26,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
-use crate::tensor::stablehlo::{Block, GatherAxes, NumberKind, Value, number_kind};
+use crate::tensor::stablehlo::{Block, GatherAxes, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
@@ -272,7 +273,7 @@ fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Val
     let indices = &block.converted(indices, wide);
     let length = length as f64;
     let last = block.number_like(indices, length - 1.0);
-    if number_kind(indices.dtype()) == NumberKind::Unsigned {
+    if indices.dtype().kind() == NumberKind::Unsigned {
         return block.binary("stablehlo.minimum", indices, &last);
     }
     let zero = block.number_like(indices, 0.0);

@@ -7,6 +7,7 @@ use pytree_transform::{DType, Tensor};
 use super::masks::{causal_mask, padding_mask, window_mask};
 use super::options::{AttentionDirection, DropoutMask};
 use super::scores::{Layout, Mixed, zero};
+use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::functions::{softmax, wide_integers};
 use crate::random::Key;
@@ -135,10 +136,7 @@ pub(super) fn mix(
     let full = score_shape(query, key);
     check_options(what, &full, options)?;
     let layout = Layout::new(query, key);
-    let dtype = match query.dtype() {
-        DType::BF16 | DType::F16 => DType::F32,
-        dtype => dtype,
-    };
+    let dtype = at_least_f32_dtype(query.dtype());
     let depth = query.shape().last().copied().unwrap_or_default();
     let scale = options.scale.unwrap_or(1.0 / (depth as f64).sqrt());
     let mut scores = layout.scores(&query.convert(dtype), &key.convert(dtype)) * scale;

@@ -7,6 +7,7 @@ use pytree_transform::{DType, Tensor};
 
 use super::cache::{check_room, nan_if_full, positions_from};
 use super::rotary::angles;
+use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::EmbedOptions;
@@ -198,10 +199,7 @@ pub fn sinusoidal_positions(positions: &Tensor, features: usize) -> Tensor {
 
 #[track_caller]
 fn sines_and_cosines(positions: &Tensor, features: usize, dtype: DType) -> Tensor {
-    let wide = match dtype {
-        DType::BF16 | DType::F16 => DType::F32,
-        dtype => dtype,
-    };
+    let wide = at_least_f32_dtype(dtype);
     let angles = angles(positions, features / 2, 10_000.0, wide);
     let pairs = Tensor::stack(&[angles.sin(), angles.cos()], -1);
     let shape = [positions.shape(), &[features]].concat();

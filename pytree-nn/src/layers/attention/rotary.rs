@@ -4,6 +4,7 @@ use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
+use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 
 /// Rotates pairs of elements of each head by angles that grow with the position (Su et al. 2021, "RoFormer", equation
@@ -47,10 +48,7 @@ pub fn try_rotary(x: &Tensor, positions: &Tensor, base: f64) -> Result<Tensor, I
 
 #[track_caller]
 fn rotated(x: &Tensor, positions: &Tensor, base: f64) -> Tensor {
-    let dtype = match x.dtype() {
-        DType::BF16 | DType::F16 => DType::F32,
-        dtype => dtype,
-    };
+    let dtype = at_least_f32_dtype(x.dtype());
     let half = x.shape().last().copied().unwrap_or_default() / 2;
     let angles = angles(positions, half, base, dtype).expand_dims(-2);
     let (cos, sin) = (angles.cos(), angles.sin());

@@ -7,12 +7,13 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
 use pytree_core::bug::expect_next;
+use pytree_core::leaf::NumberKind;
 
 use crate::base::dtype::DType;
 use crate::base::error::or_panic;
 use crate::base::special::{LARGE, erf, erf_inv};
 use crate::tensor::elementwise::{Binary, Rounding, Unary};
-use crate::tensor::stablehlo::{Block, NumberKind, Value, all_bits, number_kind};
+use crate::tensor::stablehlo::{Block, Value, all_bits};
 
 const ADD: &str = "stablehlo.add";
 const SUBTRACT: &str = "stablehlo.subtract";
@@ -23,7 +24,7 @@ const LOG_PLUS_ONE: &str = "stablehlo.log_plus_one";
 
 /// Writes a unary operation.
 pub(super) fn lower_unary(operation: Unary, block: &mut Block<'_>, x: &Value) -> Value {
-    let is_unsigned = number_kind(x.dtype()) == NumberKind::Unsigned;
+    let is_unsigned = x.dtype().kind() == NumberKind::Unsigned;
     let name = match operation {
         Unary::Neg => "negate",
         Unary::Abs if is_unsigned => return x.clone(),
@@ -82,7 +83,7 @@ pub(super) fn lower_binary(
     l: &Value,
     r: &Value,
 ) -> Value {
-    let is_float = number_kind(l.dtype()) == NumberKind::Float;
+    let is_float = l.dtype().kind() == NumberKind::Float;
     let name = match operation {
         Binary::Add => ADD,
         Binary::Sub => SUBTRACT,
@@ -172,7 +173,7 @@ fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let by_zero = block.comparison_with("EQ", r, 0.0);
     let one = block.number_like(r, 1.0);
     let all_bits = block.splat(&l.info, &all_bits(l.dtype()));
-    if number_kind(l.dtype()) == NumberKind::Unsigned {
+    if l.dtype().kind() == NumberKind::Unsigned {
         let divisor = block.selection(&by_zero, &one, r);
         let quotient = block.binary(DIVIDE, l, &divisor);
         return block.selection(&by_zero, &all_bits, &quotient);
@@ -189,7 +190,7 @@ fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
 /// Returns powers of integers. StableHLO does not define negative powers. Here they are ±1 for a base of ±1, and 0 for
 /// other bases.
 fn power_of_integers(block: &mut Block<'_>, base: &Value, exponent: &Value) -> Value {
-    if number_kind(base.dtype()) == NumberKind::Unsigned {
+    if base.dtype().kind() == NumberKind::Unsigned {
         return block.binary("stablehlo.power", base, exponent);
     }
     let [zero, one] = [0.0, 1.0].map(|number| block.number_like(base, number));
@@ -208,7 +209,7 @@ fn power_of_integers(block: &mut Block<'_>, base: &Value, exponent: &Value) -> V
 fn integer_remainder(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let by_zero = block.comparison_with("EQ", r, 0.0);
     let mut is_special = by_zero.clone();
-    if number_kind(l.dtype()) == NumberKind::Signed {
+    if l.dtype().kind() == NumberKind::Signed {
         let by_minus_one = block.comparison_with("EQ", r, -1.0);
         is_special = block.binary("stablehlo.or", &by_zero, &by_minus_one);
     }

@@ -3,10 +3,11 @@
 use std::panic::Location;
 
 use pytree_core::bug::{expect_some, pairs};
+use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::base::narrow::Extension;
@@ -215,13 +216,12 @@ impl Block<'_> {
         }
         // A conversion to a wider integer copies the sign bit if the dtype of the operand is signed. For another
         // extension, first convert to the signed or unsigned dtype of the same width, which keeps the bits.
-        let extended = match (extension, dtype) {
-            (Extension::Sign, DType::U8) => Some(DType::I8),
-            (Extension::Zeros, DType::I8) => Some(DType::U8),
-            (Extension::Sign, DType::U16) => Some(DType::I16),
-            (Extension::Zeros, DType::I16) => Some(DType::U16),
+        let kind = match (extension, dtype.kind()) {
+            (Extension::Sign, NumberKind::Unsigned) => Some(NumberKind::Signed),
+            (Extension::Zeros, NumberKind::Signed) => Some(NumberKind::Unsigned),
             _ => None,
         };
+        let extended = kind.and_then(|kind| dtype.with_kind(kind));
         let wide = match extended {
             Some(same_bits) => {
                 let bits = self.converted(operand, same_bits);

@@ -27,4 +27,4 @@ pub(crate) use self::literals::{number, table};
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;
 pub(crate) use self::partitioning::Partitioning;
-pub(crate) use self::types::{Array64, Bound, NumberKind, Padding, all_bits, bound, number_kind};
+pub(crate) use self::types::{Array64, Bound, Padding, all_bits, bound};

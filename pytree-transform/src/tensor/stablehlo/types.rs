@@ -1,45 +1,10 @@
-//! The types of values, and the properties of each dtype that the lowering needs. A new dtype is added here.
+//! The types of values, and the bounds of each dtype that the lowering needs.
 
 use std::fmt;
 
+use pytree_core::leaf::NumberKind;
+
 use crate::base::dtype::{AbstractArray, DType};
-
-/// Returns the name of a dtype in StableHLO.
-pub(super) fn element_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "i1",
-        DType::I8 => "i8",
-        DType::I16 => "i16",
-        DType::I32 => "i32",
-        DType::I64 => "i64",
-        DType::U8 => "ui8",
-        DType::U16 => "ui16",
-        DType::U32 => "ui32",
-        DType::BF16 => "bf16",
-        DType::F16 => "f16",
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-    }
-}
-
-/// The kind of numbers that a dtype holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NumberKind {
-    Bool,
-    Signed,
-    Unsigned,
-    Float,
-}
-
-/// Returns the kind of numbers that a dtype holds.
-pub(crate) fn number_kind(dtype: DType) -> NumberKind {
-    match dtype {
-        DType::Bool => NumberKind::Bool,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => NumberKind::Signed,
-        DType::U8 | DType::U16 | DType::U32 => NumberKind::Unsigned,
-        DType::BF16 | DType::F16 | DType::F32 | DType::F64 => NumberKind::Float,
-    }
-}
 
 /// The smallest or the greatest number of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,31 +16,20 @@ pub(crate) enum Bound {
 /// Returns the smallest or the greatest number of a dtype as text. The bounds of a float dtype are infinities.
 pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
     let is_least = bound == Bound::Least;
-    let of = |least: i64, greatest: i64| if is_least { least } else { greatest }.to_string();
-    match dtype {
-        DType::Bool => (!is_least).to_string(),
-        DType::I8 => of(i8::MIN.into(), i8::MAX.into()),
-        DType::I16 => of(i16::MIN.into(), i16::MAX.into()),
-        DType::I32 => of(i32::MIN.into(), i32::MAX.into()),
-        DType::I64 => of(i64::MIN, i64::MAX),
-        DType::U8 => of(0, u8::MAX.into()),
-        DType::U16 => of(0, u16::MAX.into()),
-        DType::U32 => of(0, u32::MAX.into()),
-        DType::BF16 => if is_least { "0xFF80" } else { "0x7F80" }.to_owned(),
-        DType::F16 => if is_least { "0xFC00" } else { "0x7C00" }.to_owned(),
-        DType::F32 => if is_least { "0xFF800000" } else { "0x7F800000" }.to_owned(),
-        DType::F64 => if is_least {
-            "0xFFF0000000000000"
-        } else {
-            "0x7FF0000000000000"
-        }
-        .to_owned(),
+    if let Some((least, greatest)) = dtype.integer_range() {
+        return if is_least { least } else { greatest }.to_string();
     }
+    let Some(infinity) = dtype.element().infinity_bits() else {
+        return (!is_least).to_string();
+    };
+    let digits = 2 * dtype.bytes();
+    let sign = u64::from(is_least) << (4 * digits - 1);
+    format!("0x{:0digits$X}", sign | infinity)
 }
 
 /// Returns the number of a dtype whose bits are all 1, as text: `true`, -1 or the greatest number.
 pub(crate) fn all_bits(dtype: DType) -> String {
-    match number_kind(dtype) {
+    match dtype.kind() {
         NumberKind::Signed => "-1".to_owned(),
         _ => bound(dtype, Bound::Greatest),
     }
@@ -99,7 +53,7 @@ pub(super) fn write_type(text: &mut String, info: &AbstractArray) {
         write_number(text, length);
         text.push('x');
     }
-    text.push_str(element_type(info.dtype));
+    text.push_str(info.dtype.element().stablehlo());
     text.push('>');
 }
 
