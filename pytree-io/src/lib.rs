@@ -10,6 +10,7 @@
 
 pub mod checkpoint;
 pub mod data;
+mod elements;
 pub mod export;
 pub mod files;
 pub mod training;

@@ -85,7 +85,7 @@ impl Device {
         bytes: &[u8],
     ) -> Result<Buffer, PjrtError> {
         let (array, lengths) = checked(element, dims, bytes)?;
-        let put = self.inner.handle.put(element.to_raw(), &lengths, bytes);
+        let put = self.inner.handle.put(element.pjrt(), &lengths, bytes);
         self.buffer(array, put)
     }
 
@@ -111,7 +111,7 @@ impl Device {
         let put = self
             .inner
             .handle
-            .put_shared(element.to_raw(), &lengths, size, owner);
+            .put_shared(element.pjrt(), &lengths, size, owner);
         self.buffer(array, put)
     }
 

@@ -3,76 +3,7 @@
 use std::fmt;
 
 use bytemuck::{NoUninit, Pod};
-
-/// The element type of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum ElementType {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    Bf16,
-    F16,
-    F32,
-    F64,
-}
-
-/// The element types with their names, their sizes, their `PJRT_Buffer_Type` in `pjrt_c_api.h`, and their
-/// `PrimitiveType` in `xla/xla_data.proto`.
-const TYPES: [(ElementType, &str, usize, i32, u64); 13] = [
-    (ElementType::Bool, "bool", 1, 1, 1),
-    (ElementType::I8, "i8", 1, 2, 2),
-    (ElementType::I16, "i16", 2, 3, 3),
-    (ElementType::I32, "i32", 4, 4, 4),
-    (ElementType::I64, "i64", 8, 5, 5),
-    (ElementType::U8, "u8", 1, 6, 6),
-    (ElementType::U16, "u16", 2, 7, 7),
-    (ElementType::U32, "u32", 4, 8, 8),
-    (ElementType::U64, "u64", 8, 9, 9),
-    (ElementType::Bf16, "bf16", 2, 13, 16),
-    (ElementType::F16, "f16", 2, 10, 10),
-    (ElementType::F32, "f32", 4, 11, 11),
-    (ElementType::F64, "f64", 8, 12, 12),
-];
-
-impl ElementType {
-    const fn row(self) -> (Self, &'static str, usize, i32, u64) {
-        TYPES[self as usize]
-    }
-
-    /// Returns the size of one element in bytes. A bool has one byte.
-    pub const fn bytes(self) -> usize {
-        self.row().2
-    }
-
-    /// Returns the code of the type in the C interface.
-    pub(crate) const fn to_raw(self) -> i32 {
-        self.row().3
-    }
-
-    /// Returns the type with this code in the C interface.
-    pub(crate) fn from_raw(raw: i32) -> Option<Self> {
-        TYPES.iter().find(|row| row.3 == raw).map(|row| row.0)
-    }
-
-    /// Returns the type with this number in XLA's protocol buffers.
-    pub(crate) fn from_primitive_type(number: u64) -> Option<Self> {
-        TYPES.iter().find(|row| row.4 == number).map(|row| row.0)
-    }
-}
-
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row().1)
-    }
-}
+pub use pytree_base::dtype::ElementType;
 
 /// The element type and the dimensions of an array. Displayed as, for instance, `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -182,14 +113,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_in_order_of_types() {
-        for (index, row) in TYPES.iter().enumerate() {
-            assert_eq!(row.0 as usize, index);
-            assert_eq!(ElementType::from_raw(row.0.to_raw()), Some(row.0));
-        }
-    }
-
-    #[test]
     fn sizes_that_overflow_are_none() {
         let huge = ArrayType::new(ElementType::F32, [1 << 40, 1 << 40]);
         assert_eq!(huge.len(), None);
@@ -197,7 +120,7 @@ mod tests {
         assert_eq!((wide.len(), wide.bytes()), (Some(1 << 62), None));
         let empty = ArrayType::new(ElementType::F32, [1 << 40, 0, 1 << 40]);
         assert_eq!((empty.len(), empty.bytes()), (Some(0), Some(0)));
-        let scalar = ArrayType::new(ElementType::Bf16, []);
+        let scalar = ArrayType::new(ElementType::BF16, []);
         assert_eq!((scalar.len(), scalar.bytes()), (Some(1), Some(2)));
         assert_eq!(
             format!("{empty} {scalar}"),

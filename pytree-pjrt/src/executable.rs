@@ -343,7 +343,7 @@ pub(crate) fn output_types(
             executable: name.to_owned(),
             found: raw,
         };
-        let element = ElementType::from_raw(raw).ok_or_else(unknown)?;
+        let element = ElementType::from_pjrt(raw).ok_or_else(unknown)?;
         let length = |length| usize::try_from(length).unwrap_or_default();
         let dims: Vec<usize> = dims.into_iter().map(length).collect();
         Ok(Arc::new(ArrayType::new(element, dims)))

@@ -82,7 +82,7 @@ fn array_type(shape: Value<'_>) -> Option<ArrayType> {
     for field in shape.fields() {
         match field? {
             // ShapeProto.element_type
-            (2, Value::Int(number)) => element = ElementType::from_primitive_type(number),
+            (2, Value::Int(number)) => element = ElementType::from_xla(number),
             // ShapeProto.dimensions
             (3, lengths) => lengths.extend_ints(&mut dims)?,
             _ => {}

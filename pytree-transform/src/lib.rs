@@ -116,6 +116,8 @@ pub mod processes {
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
 #[doc(hidden)]
 pub mod raw {
+    use crate::base::array::Array;
+    use crate::base::bits::{Bits, with_bits};
     use crate::base::dtype::AbstractArray;
     use crate::base::error::{TensorError, or_panic};
     use crate::tensor::Tensor;
@@ -157,6 +159,29 @@ pub mod raw {
     pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
         let array = tensor.array()?;
         array.dtype().is_float().then(|| array.data.to_f64())
+    }
+
+    /// Returns the elements of a tensor as bytes, in row-major order and in the byte order of the host. A bool is 0 or 1.
+    ///
+    /// # Errors
+    /// Returns [`TensorError::Traced`] under `jit` and `vmap`.
+    pub fn bytes(tensor: &Tensor) -> Result<&[u8], TensorError> {
+        let array = tensor.value()?;
+        Ok(with_bits!(array.dtype(), T => bytemuck::cast_slice(array.bits::<T>())))
+    }
+
+    /// Returns a tensor whose elements `fill` writes as bytes; see [`bytes`]. For a bool, each byte but 0 is `true`.
+    ///
+    /// # Errors
+    /// Returns the error of `fill`.
+    pub fn from_bytes<E>(
+        info: &AbstractArray,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Tensor, E> {
+        let array = with_bits!(info.dtype, T => {
+            Array::from_bits(info.dtype, &info.shape, <T as Bits>::filled(info.len(), fill)?)
+        });
+        Ok(Tensor::from_array(array))
     }
 
     /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use pytree_core::ElementType;
 use pytree_core::bug::bug;
-use pytree_transform::{DType, Tensor, TensorElement, bf16, f16};
+use pytree_transform::{DType, Tensor, TensorElement, bf16, f16, raw};
 use safetensors::tensor::{Dtype, View};
 
 use crate::checkpoint::CheckpointError;
+use crate::elements::little_endian;
 
 /// A tensor in the form that the safetensors crate expects.
 pub(super) struct Stored<'a> {
@@ -72,13 +74,9 @@ macro_rules! with_number {
 impl<'a> Stored<'a> {
     pub(super) fn new(name: &str, tensor: &'a Tensor) -> Result<Self, CheckpointError> {
         let dtype = savable(name, name, tensor.dtype())?;
-        let readable = with_number!(
-            tensor.dtype(),
-            Number => tensor.read::<Number>().map(|_| ()),
-            else tensor.read::<bool>().map(|_| ())
-        );
+        let readable = raw::bytes(tensor);
         match readable {
-            Ok(()) => Ok(Self { tensor, dtype }),
+            Ok(_) => Ok(Self { tensor, dtype }),
             Err(source) => Err(CheckpointError::Value {
                 name: name.to_owned(),
                 source: Box::new(source),
@@ -103,16 +101,6 @@ pub(super) fn savable(name: &str, stored: &str, dtype: DType) -> Result<Dtype, C
 /// The name of the metadata in the header of a safetensors file. No tensor can have this name.
 const METADATA: &str = "__metadata__";
 
-/// Returns the elements of a tensor that was already checked to be readable.
-fn elements<T: TensorElement>(tensor: &Tensor) -> &[T] {
-    match tensor.read::<T>() {
-        Ok(elements) => elements,
-        Err(error) => bug(format_args!(
-            "a tensor whose elements can be read, found the error: {error}"
-        )),
-    }
-}
-
 impl View for Stored<'_> {
     fn dtype(&self) -> Dtype {
         self.dtype
@@ -121,76 +109,37 @@ impl View for Stored<'_> {
         self.tensor.shape()
     }
     fn data(&self) -> Cow<'_, [u8]> {
-        let mut bytes = Vec::with_capacity(self.data_len());
-        with_number!(
-            self.tensor.dtype(),
-            Number => {
-                for number in elements::<Number>(self.tensor) {
-                    bytes.extend_from_slice(&number.to_le_bytes());
-                }
-            },
-            else bytes.extend(elements::<bool>(self.tensor).iter().map(|&bit| u8::from(bit)))
-        );
-        Cow::Owned(bytes)
+        match little_endian(self.tensor) {
+            Ok(bytes) => bytes,
+            Err(error) => bug(format_args!(
+                "a tensor whose elements can be read, found the error: {error}"
+            )),
+        }
     }
     fn data_len(&self) -> usize {
         self.tensor.len() * self.tensor.dtype().bytes()
     }
 }
 
-/// Calls `each` with the bytes of a tensor, in pieces of at most [`WRITTEN`] bytes. So a tensor is never in memory twice.
+/// Calls `each` with the bytes of a tensor, in pieces of at most [`WRITTEN`] bytes.
 pub(super) fn each_piece(
     name: &str,
     tensor: &Tensor,
-    mut each: impl FnMut(&[u8]) -> Result<(), CheckpointError>,
+    each: impl FnMut(&[u8]) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
-    let failed = |source| CheckpointError::Value {
+    let bytes = little_endian(tensor).map_err(|source| CheckpointError::Value {
         name: name.to_owned(),
         source: Box::new(source),
-    };
-    let mut bytes = Vec::with_capacity(WRITTEN);
-    with_number!(
-        tensor.dtype(),
-        Number => {
-            let elements = tensor.read::<Number>().map_err(failed)?;
-            for piece in elements.chunks(WRITTEN / size_of::<Number>()) {
-                bytes.clear();
-                for number in piece {
-                    bytes.extend_from_slice(&number.to_le_bytes());
-                }
-                each(&bytes)?;
-            }
-        },
-        else {
-            for piece in tensor.read::<bool>().map_err(failed)?.chunks(WRITTEN) {
-                bytes.clear();
-                bytes.extend(piece.iter().map(|&bit| u8::from(bit)));
-                each(&bytes)?;
-            }
-        }
-    );
-    Ok(())
+    })?;
+    bytes.chunks(WRITTEN).try_for_each(each)
 }
 
-/// The number of bytes that [`each_piece`] converts at a time.
+/// The number of bytes of a piece.
 const WRITTEN: usize = 1 << 16;
 
+/// Returns the dtype of a file for a dtype of tensors.
 pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
-    Some(match dtype {
-        DType::Bool => Dtype::BOOL,
-        DType::I8 => Dtype::I8,
-        DType::I16 => Dtype::I16,
-        DType::U8 => Dtype::U8,
-        DType::U16 => Dtype::U16,
-        DType::BF16 => Dtype::BF16,
-        DType::F16 => Dtype::F16,
-        DType::I32 => Dtype::I32,
-        DType::I64 => Dtype::I64,
-        DType::U32 => Dtype::U32,
-        DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
-        _ => return None,
-    })
+    serde_json::from_value(dtype.element().safetensors().into()).ok()
 }
 
 /// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. Also accepts the dtypes that
@@ -199,32 +148,19 @@ pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }
 
-/// The dtypes of tensors that a file can have.
-pub(super) const DTYPES: [DType; 12] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::U8,
-    DType::U16,
-    DType::BF16,
-    DType::F16,
-    DType::I32,
-    DType::I64,
-    DType::U32,
-    DType::F32,
-    DType::F64,
-];
+/// Returns the dtype of a file in the table of dtypes, or `None` if the table has no such dtype.
+fn element_of(stored: Dtype) -> Option<ElementType> {
+    ElementType::from_safetensors(&stored.to_string())
+}
 
 /// Returns the dtype of tensors for a dtype of a file, or `None` if this library has no such dtype.
 pub(super) fn dtype_of(stored: Dtype) -> Option<DType> {
-    DTYPES
-        .into_iter()
-        .find(|&dtype| stored_dtype(dtype) == Some(stored))
+    element_of(stored).and_then(DType::from_element)
 }
 
 /// Returns whether a dtype of a file is a float that [`Number::decode`] reads.
 pub(super) fn is_float(stored: Dtype) -> bool {
-    matches!(stored, Dtype::BF16 | Dtype::F16 | Dtype::F32 | Dtype::F64)
+    element_of(stored).is_some_and(ElementType::is_float)
 }
 
 /// An element of a tensor that is read from a file.
@@ -313,3 +249,24 @@ impl Number for bool {
 }
 
 pub(super) use with_number;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dtypes_have_sizes_of_safetensors() {
+        for &dtype in DType::ALL {
+            let stored = stored_dtype(dtype).unwrap();
+            assert_eq!(stored.bitsize(), 8 * dtype.bytes(), "{dtype}");
+            assert_eq!(dtype_of(stored), Some(dtype));
+            assert_eq!(dtype_name(stored), dtype.to_string());
+            assert_eq!(is_float(stored), dtype.is_float());
+        }
+        assert_eq!(
+            (dtype_of(Dtype::U64), dtype_of(Dtype::F8_E4M3)),
+            (None, None)
+        );
+        assert!(!is_float(Dtype::F8_E4M3));
+    }
+}

@@ -29,7 +29,10 @@ mod tensors;
 
 use std::path::Path;
 
-use crate::checkpoint::bytes::{DTYPES, dtype_name};
+use pytree_core::ElementType;
+use pytree_transform::DType;
+
+use crate::checkpoint::bytes::dtype_name;
 use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::source::Source;
 
@@ -62,7 +65,9 @@ impl Entry {
     /// Returns whether this library has the dtype of the leaf. [`tensors`] reads only such leaves.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        DTYPES.iter().any(|dtype| dtype.to_string() == self.dtype)
+        ElementType::from_name(&self.dtype)
+            .and_then(DType::from_element)
+            .is_some()
     }
 }
 

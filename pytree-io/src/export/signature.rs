@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pytree_core::ElementType;
 use pytree_transform::{AbstractArray, DType, StableHlo};
 use serde_json::{Map, Value, json};
 
@@ -17,21 +18,6 @@ const NOT_OURS: &str =
     "give the path of a file that `export::save` or `tools/export-convert` wrote";
 const DAMAGED: &str = "the file was changed or damaged: save or convert the program again";
 const CONVERT: &str = "convert the program to a dtype of this library before it is exported";
-
-const DTYPES: [DType; 12] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-];
 
 /// Returns the first two lines of the file for a module.
 pub(super) fn written(module: &StableHlo) -> String {
@@ -185,9 +171,10 @@ fn named_array(value: &Value, place: &str) -> Result<NamedArray, Defect> {
     };
     let place = &format!("{place}.");
     let dtype = text(fields, "dtype", place)?;
-    let known = DTYPES.into_iter().find(|known| known.to_string() == dtype);
+    let known = ElementType::from_name(&dtype).and_then(DType::from_element);
     let dtype = known.ok_or_else(|| {
-        let expected = DTYPES.map(|known| known.to_string()).join(", ");
+        let known: Vec<String> = DType::ALL.iter().map(DType::to_string).collect();
+        let expected = known.join(", ");
         let expected = format!("one of the dtypes {expected} as `{place}dtype`");
         Defect::new(expected, quoted(&dtype), CONVERT)
     })?;

@@ -149,7 +149,7 @@ fn every_dtype_is_computed() {
             half([0x4200, 0xc400]),
         ),
         (
-            ElementType::Bf16,
+            ElementType::BF16,
             "bf16",
             half([0x3fc0, 0xc000]),
             half([0x4040, 0xc080]),

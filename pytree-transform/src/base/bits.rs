@@ -1,6 +1,7 @@
 //! The bits of elements, for kernels that only move elements. Such a kernel is compiled once for each width of
 //! elements, and not for each dtype.
 
+use bytemuck::NoUninit;
 use half::slice::HalfFloatSliceExt;
 use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
 
@@ -10,7 +11,7 @@ use crate::base::array::Data;
 use crate::base::dtype::DType;
 
 /// The bits of an element: a bool, or an unsigned integer with the width of the element.
-pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
+pub(crate) trait Bits: NoUninit + Default + Send + Sync {
     /// Returns the bits, extended with zeros.
     fn to_u64(self) -> u64;
     /// Returns the bits of the elements, or `None` if the width of an element differs from the width of `Self`.
@@ -21,6 +22,11 @@ pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
     /// Returns the bits of the elements by value, or `None` if the width of an element differs from the width of
     /// `Self`.
     fn vector(data: Data) -> Option<Vec<Self>>;
+    /// Returns the bits of `length` elements, whose bytes `fill` writes.
+    fn filled<E>(
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Vec<Self>, E>;
     /// Returns elements of a dtype from their bits. The dtype must have the width of the bits.
     fn data(bits: Vec<Self>, dtype: DType) -> Data;
 }
@@ -77,6 +83,13 @@ impl Bits for bool {
             _ => None,
         }
     }
+    fn filled<E>(
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Vec<Self>, E> {
+        let bytes = <u8 as Bits>::filled(length, fill)?;
+        Ok(bytes.into_iter().map(|byte| byte != 0).collect())
+    }
     fn data(bits: Vec<Self>, dtype: DType) -> Data {
         match dtype {
             DType::Bool => Data::Bool(bits),
@@ -126,6 +139,11 @@ macro_rules! bits {
                     $(Data::$half(elements) => Some(HalfFloatVecExt::reinterpret_into(elements)),)*
                     _ => None,
                 }
+            }
+            fn filled<E>(length: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Vec<Self>, E> {
+                let mut bits = vec![0; length];
+                fill(bytemuck::cast_slice_mut(&mut bits))?;
+                Ok(bits)
             }
             fn data(bits: Vec<Self>, dtype: DType) -> Data {
                 match dtype {

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use pytree_core::ElementType;
 use pytree_transform::{AbstractArray, DType};
 
 use crate::data::npy::NpyError;
@@ -112,23 +113,10 @@ fn fill(reader: &mut impl Read, bytes: &mut [u8], what: &str) -> Result<(), NpyE
         .map_err(|error| NpyError::format(what, error.to_string()))
 }
 
-/// Returns NumPy's name of a dtype.
-fn descr(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "|b1",
-        DType::I8 => "|i1",
-        DType::U8 => "|u1",
-        DType::I16 => "<i2",
-        DType::I32 => "<i4",
-        DType::I64 => "<i8",
-        DType::U16 => "<u2",
-        DType::U32 => "<u4",
-        DType::BF16 => "<V2",
-        DType::F16 => "<f2",
-        DType::F32 => "<f4",
-        // A new dtype of the library is not written with a wrong name: the goldens have each dtype.
-        _ => "<f8",
-    }
+/// Returns NumPy's name of a dtype, with the character of the byte order.
+fn descr(dtype: DType) -> String {
+    let order = if dtype.bytes() == 1 { '|' } else { '<' };
+    format!("{order}{}", dtype.element().npy())
 }
 
 /// Returns the dtype and the byte order of a name of NumPy.
@@ -140,21 +128,7 @@ fn dtype(descr: &str) -> Option<(DType, ByteOrder)> {
         ">" | "=" => ByteOrder::Big,
         _ => return None,
     };
-    let dtype = match name {
-        "b1" => DType::Bool,
-        "i1" => DType::I8,
-        "i2" => DType::I16,
-        "i4" => DType::I32,
-        "i8" => DType::I64,
-        "u1" => DType::U8,
-        "u2" => DType::U16,
-        "u4" => DType::U32,
-        "V2" => DType::BF16,
-        "f2" => DType::F16,
-        "f4" => DType::F32,
-        "f8" => DType::F64,
-        _ => return None,
-    };
+    let dtype = ElementType::from_npy(name).and_then(DType::from_element)?;
     Some((dtype, order))
 }
 
