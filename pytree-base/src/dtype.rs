@@ -139,6 +139,10 @@ impl ElementType {
     }
 
     /// Returns the size of an element in bits. A bool has 8 bits.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "an element has at most 8 bytes"
+    )]
     pub const fn bits(self) -> u32 {
         8 * self.bytes() as u32
     }

@@ -339,4 +339,36 @@ mod tests {
             assert_eq!(text(dtype), format!("a {dtype}[6]"));
         }
     }
+
+    #[test]
+    fn dtypes_of_tensors_are_in_the_table() {
+        for &dtype in DType::ALL {
+            assert_eq!(DType::from_element(dtype.element()), Some(dtype));
+            assert_eq!(dtype.to_string(), format!("{dtype:?}").to_lowercase());
+        }
+        assert_eq!(DType::from_element(ElementType::U64), None);
+    }
+
+    #[test]
+    fn kernels_compute_in_wide_dtypes() {
+        for &dtype in DType::ALL {
+            let wide = match dtype {
+                DType::I8 | DType::I16 => DType::I32,
+                DType::U8 | DType::U16 => DType::U32,
+                DType::BF16 | DType::F16 => DType::F32,
+                other => other,
+            };
+            assert_eq!((dtype.wide(), dtype.is_narrow()), (wide, wide != dtype));
+        }
+    }
+
+    #[test]
+    fn dtype_of_another_kind_has_the_same_size() {
+        assert_eq!(DType::I16.with_kind(NumberKind::Unsigned), Some(DType::U16));
+        assert_eq!(DType::U8.with_kind(NumberKind::Signed), Some(DType::I8));
+        assert_eq!(DType::I32.with_kind(NumberKind::Float), Some(DType::F32));
+        // Tensors have no u64 and two floats of 16 bits.
+        assert_eq!(DType::I64.with_kind(NumberKind::Unsigned), None);
+        assert_eq!(DType::I16.with_kind(NumberKind::Float), None);
+    }
 }

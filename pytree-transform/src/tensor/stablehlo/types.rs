@@ -101,3 +101,21 @@ impl fmt::Display for Padding<'_> {
         write!(f, "{end}> : tensor<{}x2xi64>", self.0.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_have_the_width_of_the_dtype() {
+        let both = |dtype| [Bound::Least, Bound::Greatest].map(|end| bound(dtype, end));
+        assert_eq!(both(DType::Bool), ["false", "true"]);
+        assert_eq!(both(DType::I8), ["-128", "127"]);
+        assert_eq!(both(DType::U32), ["0", "4294967295"]);
+        assert_eq!(both(DType::BF16), ["0xFF80", "0x7F80"]);
+        assert_eq!(both(DType::F16), ["0xFC00", "0x7C00"]);
+        assert_eq!(both(DType::F32), ["0xFF800000", "0x7F800000"]);
+        let wide = ["0xFFF0000000000000", "0x7FF0000000000000"];
+        assert_eq!(both(DType::F64), wide);
+    }
+}
