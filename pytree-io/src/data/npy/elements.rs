@@ -17,6 +17,7 @@ pub(super) fn read_elements(reader: &mut impl Read, header: &Header) -> Result<T
         shape.reverse();
     }
     let info = AbstractArray::new(header.dtype, shape);
+    raw::check_memory("Tensor::new", &info)?;
     Vec::<u8>::new()
         .try_reserve_exact(info.len().saturating_mul(info.dtype.bytes()))
         .map_err(|error| cannot(error.to_string()))?;
