@@ -29,7 +29,7 @@ fn fixture(name: &str, present: bool, write: impl FnOnce(&PathBuf)) -> PathBuf {
     assert!(
         path.exists(),
         "there is no fixture `{name}`: a version that is written needs one; run \
-         `PYTREE_WRITE_FIXTURES=1 cargo test --test all formats` and commit the new file"
+         `PYTREE_WRITE_FIXTURES=1 cargo test -p pytree-tests --test all formats` and commit the new file"
     );
     path
 }

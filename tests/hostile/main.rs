@@ -91,7 +91,8 @@ fn fuzz(target: &str, input: impl Fn(&mut Random)) {
         let start = Instant::now();
         let outcome = caught(|| input(&mut Random::new(seed)));
         let needed = start.elapsed();
-        let again = format!("PYTREE_FUZZ_SEED={seed} cargo test --test hostile {target}");
+        let again =
+            format!("PYTREE_FUZZ_SEED={seed} cargo test -p pytree-tests --test hostile {target}");
         if let Err((place, text)) = outcome {
             panic!("{place}: {text}\nrun it again by {again}");
         }

@@ -398,7 +398,7 @@ fn random_programs_have_the_bits_of_eager_operations() {
     eprintln!("{count} programs");
     assert!(
         failed.is_empty(),
-        "these seeds fail: {failed:?}; run one by PYTREE_FUZZ_SEED={} cargo test --test all random_programs",
+        "these seeds fail: {failed:?}; run one by PYTREE_FUZZ_SEED={} cargo test -p pytree-tests --test all random_programs",
         failed[0]
     );
 }

@@ -4,8 +4,8 @@
 //! as long. The least time of some runs counts, and only the time that the thread itself runs, so that other programs on the
 //! machine matter little.
 //!
-//! The test runs in release builds and by name, `cargo test --release --test scale`: debug builds have a tenth of these
-//! sizes, where a schedule that looks 256 equations ahead is not yet linear. Everything runs on a thread with 2 MiB of
+//! The test runs in release builds and by name, `cargo test --release -p pytree-tests --test scale`: debug builds have a
+//! tenth of these sizes, where a schedule that looks 256 equations ahead is not yet linear. Everything runs on a thread with 2 MiB of
 //! stack, so that a recursion along a chain of equations or tensors fails, too.
 
 #![allow(

@@ -2,7 +2,7 @@
 //! accept.
 //!
 //! The messages are those of one compiler. With another one, the test says that it is skipped; with the variable `CI` it fails.
-//! After a change, look at each difference and let `TRYBUILD=overwrite cargo test --test ui` write the files anew.
+//! After a change, look at each difference and let `TRYBUILD=overwrite cargo test -p pytree-ui-tests` write the files anew.
 
 use std::process::Command;
 
