@@ -1,8 +1,6 @@
 //! The table of dtypes. The compiler rejects a row without all columns.
 //!
-//! A new dtype is a row here and a Rust type in `pytree-core/src/node/leaf.rs`. If tensors have the dtype, it is also a row
-//! in `pytree-transform/src/base/dtype.rs`; the compiler then lists the matches in `base/array.rs`, `base/bits.rs` and the
-//! display. `pytree-io/src/checkpoint/bytes.rs` reads its elements from files.
+//! `docs/how-to/adding-a-dtype.md` lists what else a new dtype touches.
 
 use std::fmt;
 

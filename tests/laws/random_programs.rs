@@ -18,21 +18,6 @@ const LENGTHS: &[usize] = &[
     700, 1025,
 ];
 
-const DTYPES: [DType; 12] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-];
-
 /// The greatest number of elements of a value, and of multiplications of a product.
 const MOST_ELEMENTS: usize = 1 << 13;
 const MOST_MULTIPLICATIONS: usize = 1 << 19;
@@ -75,7 +60,7 @@ fn numbers(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
 /// The inputs of a program: matrices, vectors and a number, whose lengths fit one another.
 fn inputs(seed: u64) -> Vec<Tensor> {
     let mut choices = Choices(seed);
-    let dtype = choices.pick(&DTYPES);
+    let dtype = choices.pick(DType::ALL);
     let mut lengths = [0; 3].map(|_| choices.pick(LENGTHS));
     while lengths[0] * lengths[1] > MOST_ELEMENTS || lengths[1] * lengths[2] > MOST_ELEMENTS {
         let longest = (0..3).max_by_key(|&place| lengths[place]).unwrap_or(0);
@@ -93,7 +78,7 @@ fn inputs(seed: u64) -> Vec<Tensor> {
     ];
     let of_shape = |shape: &&[usize]| {
         let dtype = if choices.one_in(5) {
-            choices.pick(&DTYPES)
+            choices.pick(DType::ALL)
         } else {
             dtype
         };
@@ -163,7 +148,7 @@ impl Values {
             0..=2 => self.unary(x),
             3..=6 => self.binary(x),
             7 => self.choose(x),
-            8 => x.convert(self.choices.pick(&DTYPES)),
+            8 => x.convert(self.choices.pick(DType::ALL)),
             9 | 10 => self.reduce(x),
             11..=13 => self.product(x),
             14 | 15 => self.reorder(x),

@@ -9,7 +9,8 @@ use pytree::device::{
 };
 use pytree::prelude::*;
 use pytree::stablehlo::StableHlo;
-use pytree::{AbstractArray, Jaxpr, custom_jvp};
+use pytree::transform::JaxprEquation;
+use pytree::{AbstractArray, Jaxpr, custom_jvp, make_jaxpr};
 
 use crate::operation::{Direction, leaky_sum};
 
@@ -24,6 +25,8 @@ pub struct Memory {
     used: AtomicUsize,
     /// The number of compiled programs.
     programs: AtomicUsize,
+    /// The number of equations that have run.
+    equations: AtomicUsize,
 }
 
 /// An array on the device.
@@ -44,11 +47,11 @@ struct Program {
 
 /// Creates a device with memory for `size` elements.
 pub fn card(size: usize) -> (Device, Arc<Memory>) {
-    let (used, programs) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let memory = Arc::new(Memory {
         size,
-        used,
-        programs,
+        used: AtomicUsize::new(0),
+        programs: AtomicUsize::new(0),
+        equations: AtomicUsize::new(0),
     });
     (Device::new(Card(Arc::clone(&memory))), memory)
 }
@@ -169,10 +172,17 @@ impl Executable for Program {
         let operands = operands.collect::<Result<Vec<_>, DeviceError>>()?;
         // The memory of owned inputs is free before the results are written.
         drop(inputs);
-        let results = self.jaxpr.evaluate(&operands).into_iter();
+        let run = |equation: &JaxprEquation<'_>, operands: &[&Tensor]| {
+            self.memory.equations.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, DeviceError>(equation.evaluate(operands))
+        };
+        let results = self.jaxpr.interpret(operands, Tensor::clone, run)?;
         let results = results
-            .map(|result| Ok(Box::new(Block::new(&self.memory, &result)?) as Box<dyn Buffer>));
-        results.collect()
+            .iter()
+            .map(|result| Block::new(&self.memory, result));
+        results
+            .map(|block| Ok(Box::new(block?) as Box<dyn Buffer>))
+            .collect()
     }
 }
 
@@ -202,6 +212,7 @@ fn transformations_run_on_the_device() {
     let found = compiled(there);
     assert_eq!((found.0.device(), &found), (&device, &expected));
     assert_eq!(memory.programs(), before);
+    assert!(memory.equations.load(Ordering::SeqCst) > before);
     drop((found, compiled));
     assert_eq!(memory.used(), 0);
 }
@@ -264,4 +275,30 @@ fn refusals_are_errors_of_the_call() {
         message.contains("debug_callback") && message.contains("engine.rs"),
         "{message}"
     );
+}
+
+#[test]
+fn interpreter_has_values_of_its_own() {
+    let x = Tensor::ones(DType::F32, [2, 3]);
+    let jaxpr = make_jaxpr(|x: Tensor| (x.matmul(&x.t()).sin() * 2.0, x.sum()))(x);
+    // The depth of each value in the program.
+    let deeper = |_: &JaxprEquation<'_>, operands: &[&usize]| {
+        let depth = operands.iter().copied().max().map_or(0, |depth| depth + 1);
+        Ok::<_, String>(vec![depth])
+    };
+    assert_eq!(jaxpr.interpret(vec![0], |_| 0, deeper), Ok(vec![4, 1]));
+    let refused = jaxpr.interpret(
+        vec![()],
+        |_| (),
+        |equation, _| match equation.name() {
+            "sin" => Err(format!("no rule for `{}`", equation.name())),
+            _ => Ok(vec![()]),
+        },
+    );
+    assert_eq!(refused, Err("no rule for `sin`".to_owned()));
+    let none = |_: &JaxprEquation<'_>, _: &[&()]| Ok::<_, String>(Vec::new());
+    let message = panic_of(|| jaxpr.interpret(vec![()], |_| (), none));
+    assert!(message.contains("expected 1 results, found 0"), "{message}");
+    let message = panic_of(|| jaxpr.interpret(Vec::new(), |_| (), none));
+    assert!(message.contains("expected 1 inputs, found 0"), "{message}");
 }

@@ -117,9 +117,8 @@ fn moves_are_those_of_vmap() {
 
 #[test]
 fn each_dtype_has_bits_of_vmap() {
-    use DType::{BF16, Bool, F16, F64, I8, I16, I32, I64, U8, U16, U32};
-    for dtype in [Bool, I8, I16, I32, I64, U8, U16, U32, BF16, F16, F64] {
-        let x = examples(3, &[5]).abs().convert(I32).convert(dtype);
+    for &dtype in DType::ALL {
+        let x = examples(3, &[5]).abs().convert(DType::I32).convert(dtype);
         let name = dtype.to_string();
         check(&name, &x, |x| psum(&x, "data"));
         check(&name, &x, |x| pmax(&x, "data"));

@@ -262,6 +262,8 @@ mod tests {
             assert_eq!(dtype_of(stored), Some(dtype));
             assert_eq!(dtype_name(stored), dtype.to_string());
             assert_eq!(is_float(stored), dtype.is_float());
+            let read = with_number!(dtype, T => T::DTYPE, else DType::Bool);
+            assert_eq!(read, dtype, "no case in `with_number`");
         }
         assert_eq!(
             (dtype_of(Dtype::U64), dtype_of(Dtype::F8_E4M3)),

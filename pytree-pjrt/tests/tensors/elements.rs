@@ -5,25 +5,10 @@ use pytree_transform::{DType, Tensor, jit};
 
 use crate::tensors::device;
 
-const DTYPES: [DType; 12] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-];
-
 #[test]
 fn all_dtypes_come_back() {
     let Some(device) = device() else { return };
-    for dtype in DTYPES {
+    for &dtype in DType::ALL {
         for shape in [&[2, 3][..], &[1], &[], &[0], &[2, 0, 3], &[70_000]] {
             let count = shape.iter().product();
             let host = Tensor::arange(DType::I32, count)

@@ -162,3 +162,21 @@ bits! {
     u32: unsigned U32, cast [I32 F32], half [];
     u64: cast [I64 F64], half [];
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The compiler does not find a dtype that the row of its width lacks.
+    #[test]
+    fn each_dtype_is_in_the_row_of_its_width() {
+        for &dtype in DType::ALL {
+            with_bits!(dtype, T => {
+                let mut data = T::data(vec![T::default(); 2], dtype);
+                assert_eq!(T::slice(&data).map(<[T]>::len), Some(2), "{dtype}");
+                assert!(T::slice_mut(&mut data).is_some(), "{dtype}");
+                assert!(T::vector(data).is_some(), "{dtype}");
+            });
+        }
+    }
+}

@@ -2,40 +2,29 @@
 
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_core::bug::expect_next;
 
 use crate::base::array::Array;
 use crate::base::error::or_panic;
 use crate::tensor::checks::evaluate;
-use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
-use crate::tensor::primitive::Operands;
+use crate::tensor::jaxpr::{Equation, Jaxpr, constant_array};
+use crate::tensor::primitive::{Operands, Outputs};
 
 /// Runs a jaxpr as it was recorded, equation by equation, and checks each result.
 ///
 /// # Panics
 /// Panics if a result contains a NaN or an infinity that the active checks forbid.
 pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
-    let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
-    for (variable, tensor) in &jaxpr.constants {
-        values[variable.index()] = Some(Arc::clone(constant_array(tensor)));
-    }
-    for (variable, input) in pairs(&jaxpr.inputs, inputs, INPUTS) {
-        values[variable.index()] = Some(input);
-    }
-    for (equation, shown) in jaxpr.equations.iter().zip(jaxpr.equations()) {
-        let operands: Operands = equation
-            .inputs
+    let mut shown = jaxpr.equations();
+    let each = |equation: &Equation, operands: &[&Arc<Array>]| {
+        let shown = expect_next(&mut shown, "a display of each equation");
+        let operands: Operands = operands
             .iter()
-            .map(|input| expect_some(values[input.index()].clone(), OPERAND))
+            .map(|&operand| Arc::clone(operand))
             .collect();
-        let results = evaluate(&*equation.primitive, operands, equation.line, Some(&shown));
-        for (output, result) in pairs(&equation.outputs, or_panic(results), RESULTS) {
-            values[output.index()] = Some(Arc::new(result));
-        }
-    }
-    jaxpr
-        .outputs
-        .iter()
-        .map(|output| expect_some(values[output.index()].clone(), OUTPUT))
-        .collect()
+        let results = evaluate(&*equation.primitive, operands, equation.line, Some(&shown))?;
+        Ok(results.into_iter().map(Arc::new).collect::<Outputs<_>>())
+    };
+    let constant = |tensor: &_| Arc::clone(constant_array(tensor));
+    or_panic(jaxpr.run(inputs.into_iter(), constant, each))
 }

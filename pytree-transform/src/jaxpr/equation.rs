@@ -4,8 +4,11 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
+use pytree_core::bug::expect_next;
+
 use crate::base::dtype::AbstractArray;
 use crate::jaxpr::display;
+use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
 /// One operation of a [`Jaxpr`]. The display of an equation is its line in the jaxpr, for instance `b:f32[3] = sin a`.
@@ -22,6 +25,64 @@ impl Jaxpr {
     /// Returns the equations of the jaxpr in execution order.
     pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
         JaxprEquation::all(self)
+    }
+
+    /// Runs the jaxpr with values of your own type: an interpreter. `constant` returns the value of a constant, and `equation`
+    /// the results of an equation from the values of its operands. The equations run in order.
+    ///
+    /// # Errors
+    /// Returns the first error of `equation`.
+    ///
+    /// # Panics
+    /// Panics if the number of inputs differs from the jaxpr, or the number of results from the equation.
+    ///
+    /// # Examples
+    /// An interpreter that measures the largest intermediate value. Each value is a tensor, and an equation without a rule of
+    /// the interpreter is [evaluated](JaxprEquation::evaluate):
+    /// ```
+    /// use std::convert::Infallible;
+    /// use pytree_transform::{JaxprEquation, Tensor, make_jaxpr};
+    ///
+    /// let x = Tensor::from([1.0_f32, 2.0]);
+    /// let jaxpr = make_jaxpr(|x: Tensor| (x.square() * 100.0).log().sum())(x.clone());
+    /// let mut largest = ("", 0.0);
+    /// let outputs = jaxpr.interpret(vec![x], Tensor::clone, |equation: &JaxprEquation<'_>, operands| {
+    ///     let results = equation.evaluate(operands);
+    ///     let size = results[0].abs().max().item::<f32>();
+    ///     if size > largest.1 {
+    ///         largest = (equation.name(), size);
+    ///     }
+    ///     Ok::<_, Infallible>(results)
+    /// });
+    /// assert_eq!(largest, ("mul", 400.0));
+    /// assert_eq!(outputs.unwrap()[0].to_string(), "10.596635");
+    /// ```
+    #[doc(alias("jax.core.eval_jaxpr", "torch.fx.Interpreter"))]
+    #[track_caller]
+    pub fn interpret<V: Clone, E>(
+        &self,
+        inputs: Vec<V>,
+        constant: impl FnMut(&Tensor) -> V,
+        mut equation: impl FnMut(&JaxprEquation<'_>, &[&V]) -> Result<Vec<V>, E>,
+    ) -> Result<Vec<V>, E> {
+        let (expected, found) = (self.inputs.len(), inputs.len());
+        assert!(
+            found == expected,
+            "cannot interpret a jaxpr: expected {expected} inputs, found {found}"
+        );
+        let mut equations = self.equations();
+        self.run(inputs.into_iter(), constant, |recorded, operands| {
+            let next = expect_next(&mut equations, "a view of each equation");
+            let results = equation(&next, operands)?;
+            let (expected, found) = (recorded.outputs.len(), results.len());
+            assert!(
+                found == expected,
+                "cannot interpret `{}` at {}: expected {expected} results, found {found}",
+                next.name(),
+                next.line()
+            );
+            Ok(results)
+        })
     }
 }
 
@@ -70,6 +131,15 @@ impl<'j> JaxprEquation<'j> {
     /// Returns the line of the user's program that recorded the equation.
     pub fn line(&self) -> &'static Location<'static> {
         self.equation().line
+    }
+
+    /// Computes the results of the equation from its operands, which may be traced.
+    ///
+    /// # Panics
+    /// Panics if the operands do not fit the operation.
+    #[track_caller]
+    pub fn evaluate(&self, operands: &[&Tensor]) -> Vec<Tensor> {
+        self.equation().apply(operands).into_vec()
     }
 
     /// Returns whether the equation does more than compute its results, for instance print.

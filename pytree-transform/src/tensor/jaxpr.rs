@@ -6,6 +6,7 @@
 
 mod builder;
 
+use std::convert::Infallible;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::Primitive;
+use crate::tensor::primitive::{Outputs, Primitive};
 
 /// A variable of a jaxpr, identified by its position in the list of all variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -299,30 +300,55 @@ impl Jaxpr {
 
     /// Applies the recorded function to tensors, operation by operation. The tensors may belong to any trace levels.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
-        let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
+        let each = |equation: &Equation, operands: &[&Tensor]| {
+            Ok::<_, Infallible>(equation.apply(operands))
+        };
+        let Ok(outputs) = self.run(inputs.iter().cloned(), Tensor::clone, each);
+        outputs
+    }
+
+    /// Runs the jaxpr with values of any type. `constant` returns the value of a constant, and `each` the results of an
+    /// equation.
+    ///
+    /// # Errors
+    /// Returns the first error of `each`.
+    pub(crate) fn run<V: Clone, R: IntoIterator<Item = V, IntoIter: ExactSizeIterator>, E>(
+        &self,
+        inputs: impl ExactSizeIterator<Item = V>,
+        mut constant: impl FnMut(&Tensor) -> V,
+        mut each: impl FnMut(&Equation, &[&V]) -> Result<R, E>,
+    ) -> Result<Vec<V>, E> {
+        let mut values: Vec<Option<V>> = vec![None; self.variables.len()];
         for (variable, input) in pairs(&self.inputs, inputs, INPUTS) {
-            values[variable.index()] = Some(input.clone());
+            values[variable.index()] = Some(input);
         }
-        for (variable, constant) in &self.constants {
-            values[variable.index()] = Some(constant.clone());
+        for (variable, tensor) in &self.constants {
+            values[variable.index()] = Some(constant(tensor));
         }
         for equation in &self.equations {
-            let operands: SmallVec<[&Tensor; 4]> = equation
+            let operands: SmallVec<[&V; 4]> = equation
                 .inputs
                 .iter()
                 .map(|input| expect_some(values[input.index()].as_ref(), OPERAND))
                 .collect();
-            let results = crate::tensor::trace::at_line(equation.line, || {
-                or_panic(crate::tensor::trace::bind(&*equation.primitive, &operands))
-            });
+            let results = each(equation, &operands)?;
             drop(operands);
             for (variable, result) in pairs(&equation.outputs, results, RESULTS) {
                 values[variable.index()] = Some(result);
             }
         }
-        self.outputs
-            .iter()
+        let outputs = self.outputs.iter();
+        Ok(outputs
             .map(|output| expect_some(values[output.index()].clone(), OUTPUT))
-            .collect()
+            .collect())
+    }
+}
+
+impl Equation {
+    /// Applies the operation to tensors, which may belong to any trace levels.
+    pub(crate) fn apply(&self, operands: &[&Tensor]) -> Outputs<Tensor> {
+        crate::tensor::trace::at_line(self.line, || {
+            or_panic(crate::tensor::trace::bind(&*self.primitive, operands))
+        })
     }
 }
