@@ -1,6 +1,11 @@
 //! An operation with its own kernel: the squared distances between points, under `jit`, `grad` and `vmap`.
 //!
-//! `cargo run --release --example own_op`
+//! `cargo run --release --example own_op` prints
+//!
+//!     [[ 0. 25.]
+//!      [25.  0.]]
+//!     [[[-24. -32.]
+//!       [ 24.  32.]]]
 
 use ndarray::{Array2, Ix2};
 use pytree::extend::{Block, CustomOp, Examples, Tangents, Value, apply, each_example};
@@ -54,7 +59,6 @@ impl CustomOp for SquaredDistances {
         each_example(self, operands, axes)
     }
 
-    /// What devices compute.
     fn lower(
         &self,
         block: &mut Block<'_>,
@@ -67,9 +71,8 @@ impl CustomOp for SquaredDistances {
 }
 
 fn main() {
-    let x = Tensor::from([[0.0_f32, 0.0], [3.0, 4.0], [6.0, 8.0]]);
+    let x = Tensor::from([[0.0_f32, 0.0], [3.0, 4.0]]);
     println!("{}", jit(squared_distances)(&x));
     let energy = |x: &Tensor| squared_distances(x).sum();
-    println!("{}", grad(energy)(&x));
-    println!("{}", vmap(grad(energy))(stack(&[x.clone(), x * 2.0])));
+    println!("{}", jit(vmap(grad(energy)))(stack(&[x * 2.0])));
 }
