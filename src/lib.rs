@@ -256,7 +256,7 @@ pub mod stablehlo {
 /// Linear algebra on matrices of f32 or f64, with derivatives: `jax.numpy.linalg` and `jax.scipy.linalg`. Needs the
 /// feature `linalg`.
 #[cfg(feature = "linalg")]
-pub use pytree_transform::linalg;
+pub use pytree_linalg as linalg;
 
 /// Compiles StableHLO and runs it on CPUs, GPUs and TPUs through PJRT plugins of XLA. Needs the feature `pjrt`.
 #[cfg(feature = "pjrt")]

@@ -34,8 +34,6 @@ pub use crate::operations::host::{
     HostBatches, debug_callback, error_if, io_callback, pure_callback, pure_callback_with,
     without_error_if,
 };
-#[cfg(feature = "linalg")]
-pub use crate::operations::linalg;
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};
@@ -99,7 +97,14 @@ pub mod device {
 }
 
 /// Operations of other crates: an operation with a kernel of its own, and its rules for derivatives, batches and devices.
+///
+/// Kernels may use the library's threads with [`share`](extend::share), and its matrix products with
+/// [`matrix_product`](extend::matrix_product). Functions that are composed of operations name themselves in errors with
+/// [`called`](extend::called).
 pub mod extend {
+    pub use crate::base::error::{Called, called};
+    pub use crate::base::threads::share;
+    pub use crate::primitives::dot::slices::{MatrixElement, Strides, matrix_product};
     pub use crate::tensor::stablehlo::{Block, Value};
     pub use crate::transformations::extend::custom_op::CustomOp;
     pub use crate::transformations::extend::primitive::{

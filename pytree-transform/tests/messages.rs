@@ -205,56 +205,12 @@ fn of_several() -> Vec<Call> {
     calls
 }
 
-#[cfg(not(feature = "linalg"))]
-fn linear_algebra() -> Vec<Call> {
-    Vec::new()
-}
-
-#[cfg(feature = "linalg")]
-fn linear_algebra() -> Vec<Call> {
-    use pytree_transform::linalg::{self, Triangular};
-    macro_rules! calls {
-        ($($name:ident($($argument:expr),*);)*) => {
-            vec![$(Call {
-                name: stringify!($name),
-                call: Box::new(move || drop(linalg::$name($($argument),*))),
-                named: format!("cannot apply `linalg::{}` to ", stringify!($name)),
-            }),*]
-        };
-    }
-    let square = || Tensor::ones(DType::F64, [2, 2]);
-    let half = || Tensor::ones(DType::BF16, [2, 2]);
-    let wide = || Tensor::ones(DType::F64, [2, 3]);
-    let whole = || Tensor::ones(DType::I32, [2, 2]);
-    calls! {
-        cholesky(&wide()); cholesky(&two()); cholesky(&half()); cholesky(&whole());
-        qr(&two()); qr(&half()); qr(&whole());
-        eigh(&wide()); eigh(&two()); eigh(&half()); svd(&two()); svd(&whole());
-        det(&wide()); det(&half()); det(&Tensor::from(1.0)); slogdet(&wide()); slogdet(&whole());
-        inv(&wide()); inv(&half()); inv(&two());
-        solve(&square(), &three()); solve(&wide(), &two()); solve(&square(), &integers()); solve(&square(), &Tensor::from(1.0));
-        solve(&Tensor::ones(DType::F64, [2, 2, 2]), &Tensor::ones(DType::F64, [3, 2, 2])); solve(&half(), &half());
-        cho_solve(&square(), &three()); cho_solve(&whole(), &whole());
-        triangular_solve(&square(), &three(), Triangular::lower());
-        triangular_solve(&square(), &two(), Triangular::upper().right_side());
-        triangular_solve(&square(), &Tensor::ones(DType::F64, [2, 3]), Triangular::upper().right_side());
-        lstsq(&two(), &two(), None); lstsq(&wide(), &three(), None); lstsq(&whole(), &integers(), None);
-        lstsq(&Tensor::ones(DType::F64, [2, 2, 2]), &two(), None);
-    }
-}
-
 #[test]
 fn messages_name_the_called_function() {
-    let calls: Vec<Call> = [
-        elementwise(),
-        along_axes(),
-        products(),
-        of_several(),
-        linear_algebra(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let calls: Vec<Call> = [elementwise(), along_axes(), products(), of_several()]
+        .into_iter()
+        .flatten()
+        .collect();
     let mut problems = Vec::new();
     for Call { name, call, named } in &calls {
         let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {

@@ -217,8 +217,17 @@ pub enum TensorError {
 }
 
 impl TensorError {
-    /// Creates the error for operands with incompatible shapes.
-    pub(crate) fn shape(
+    /// Creates the error for operands with incompatible shapes, for the shape rules of primitives. `operation` is a verb phrase;
+    /// [`called`](crate::extend::called) replaces it by the function that the user called.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{AbstractArray, DType, TensorError};
+    /// let x = AbstractArray::new(DType::F32, [3]);
+    /// let error = TensorError::shape("transpose", &[&x], "it has one axis", "pass a matrix");
+    /// assert_eq!(error.to_string(), "cannot transpose f32[3]: it has one axis; pass a matrix");
+    /// ```
+    pub fn shape(
         operation: &'static str,
         operands: &[&AbstractArray],
         problem: impl Into<String>,
@@ -237,8 +246,9 @@ impl TensorError {
         }
     }
 
-    /// Creates the error for operands with unsupported or different dtypes.
-    pub(crate) fn dtype(
+    /// Creates the error for operands with unsupported or different dtypes; see [`shape`](Self::shape). `expected` describes the
+    /// dtypes that the operation takes.
+    pub fn dtype(
         operation: &'static str,
         operands: &[&AbstractArray],
         expected: &'static str,
@@ -307,9 +317,8 @@ thread_local! {
     static CALLED: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// A guard that makes errors name the function that the user called, and not an operation inside this function.
+/// A guard that makes errors name the function that the user called, and not an operation inside this function; see [`called`].
 #[derive(Debug)]
-#[doc(hidden)]
 #[must_use]
 pub struct Called(Option<&'static str>);
 
@@ -320,8 +329,21 @@ impl Drop for Called {
 }
 
 /// Makes errors name `function` until the guard is dropped. If errors already name a caller of `function`, keeps that
-/// name.
-#[doc(hidden)]
+/// name. `function` is a verb phrase.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::extend::called;
+/// use pytree_transform::{Tensor, TensorError};
+///
+/// fn try_gram(x: &Tensor) -> Result<Tensor, TensorError> {
+///     let _called = called("apply `gram` to");
+///     x.try_matmul(&x.try_swap_axes(0, 1)?)
+/// }
+///
+/// let error = try_gram(&Tensor::from([1.0, 2.0])).unwrap_err().to_string();
+/// assert!(error.starts_with("cannot apply `gram` to f64[2]: "), "{error}");
+/// ```
 pub fn called(function: &'static str) -> Called {
     let outer = CALLED.get();
     CALLED.set(outer.or(Some(function)));

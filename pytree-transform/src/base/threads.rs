@@ -67,8 +67,24 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
 /// A piece of work that any thread may do.
 pub(crate) type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Runs a function on every part. Several threads share the parts if all of them together take one thread long enough.
-pub(crate) fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync) {
+/// Runs a function on every part, and returns when all parts are done. The threads of the library share the parts if all of them
+/// together take one thread long enough. `nanoseconds` estimates this time.
+///
+/// `PYTREE_NUM_THREADS` sets the number of threads. While the threads are busy, the caller runs the parts alone.
+///
+/// # Panics
+/// Panics if a part panics, with the same message.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::extend::share;
+/// let mut roots: Vec<f64> = (0..1000).map(f64::from).collect();
+/// share(2 * roots.len(), roots.chunks_mut(250).collect(), |part| {
+///     part.iter_mut().for_each(|x| *x = x.sqrt());
+/// });
+/// assert_eq!(roots[81], 9.0);
+/// ```
+pub fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync) {
     if are_worth(nanoseconds) {
         run_parts(parts, run);
     } else {

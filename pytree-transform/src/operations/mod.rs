@@ -15,8 +15,6 @@ mod extrema;
 mod functions;
 pub(crate) mod host;
 pub mod indexing;
-#[cfg(feature = "linalg")]
-pub mod linalg;
 mod logic;
 mod masked;
 mod moments;

@@ -1,6 +1,7 @@
 //! Tensor products, which multiply two tensors and sum over pairs of axes. Other pairs of axes may be batch axes.
 
 pub(in crate::primitives) mod matrix_product;
+pub(crate) mod slices;
 
 use std::any::Any;
 use std::fmt;

@@ -19,8 +19,6 @@ pub(crate) mod custom_vjp;
 pub(crate) mod dot;
 pub(crate) mod elementwise;
 pub(crate) mod gather;
-#[cfg(feature = "linalg")]
-pub(crate) mod linalg;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reduce_window;

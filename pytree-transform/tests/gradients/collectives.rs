@@ -7,8 +7,8 @@ use pytree_transform::{
     psum_scatter, vmap,
 };
 
+use crate::gradients::case::{Case, case};
 use crate::gradients::sample::Domain::Real;
-use crate::gradients::table::{Case, case};
 
 thread_local! {
     /// The jaxprs of the example functions, for the test that looks for all primitives.

@@ -4,8 +4,8 @@ use pytree_transform::{
     Tensor, associative_scan, cond, custom_jvp, fori_loop, jit, remat, scan, switch, while_loop,
 };
 
+use crate::gradients::case::{Case, case};
 use crate::gradients::sample::Domain::{Index, Real};
-use crate::gradients::table::{Case, case};
 
 /// Compiles a function of the operands.
 fn compiled(x: &[Tensor], function: fn(&[Tensor]) -> Tensor) -> Tensor {

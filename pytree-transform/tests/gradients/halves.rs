@@ -5,9 +5,10 @@
 
 use pytree_transform::{DType, Tensor};
 
+use crate::gradients::case::Case;
 use crate::gradients::derivatives::{floats, pulled, with_floats};
 use crate::gradients::sample::Random;
-use crate::gradients::table::{Case, table};
+use crate::gradients::table::table;
 
 /// The greatest number of roundings between the operands of a case and a gradient. Each rounding changes a number by at
 /// most half of the distance between neighbouring numbers of the dtype.

@@ -2,7 +2,7 @@
 
 use pytree_transform::Tensor;
 
-use crate::gradients::table::Case;
+use crate::gradients::case::Case;
 
 /// The range of an operand's elements. All floats of a case are distinct, so that no sample is on a kink of `max` or
 /// `abs`.

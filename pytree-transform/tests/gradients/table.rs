@@ -6,35 +6,13 @@ use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
 use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, jvp, raw, vjp, vmap};
 
+use crate::gradients::case::{Case, case};
 use crate::gradients::sample::Domain::{
     self, Index as Indices, NonZero, Positive, Real, Truth, Unit,
 };
 use crate::gradients::sample::Precision;
 
 use DType::{F32, F64, I32, U32};
-
-/// A function of the table.
-pub struct Case {
-    pub name: &'static str,
-    /// The domain and the shape of each operand.
-    pub operands: Vec<(Domain, &'static [usize])>,
-    pub function: fn(&[Tensor]) -> Tensor,
-    pub precision: Precision,
-}
-
-pub fn case<const N: usize>(
-    name: &'static str,
-    operands: [(Domain, &'static [usize]); N],
-    function: fn(&[Tensor]) -> Tensor,
-) -> Case {
-    let (operands, precision) = (operands.to_vec(), Precision::Double);
-    Case {
-        name,
-        operands,
-        function,
-        precision,
-    }
-}
 
 /// Returns a case that computes through f32.
 fn single<const N: usize>(
@@ -66,8 +44,6 @@ pub fn table() -> Vec<Case> {
     table.extend(rest());
     table.extend(crate::gradients::collectives::collectives());
     table.extend(crate::gradients::control::control());
-    #[cfg(feature = "linalg")]
-    table.extend(crate::gradients::linalg::cases());
     table
 }
 

@@ -11,6 +11,7 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::literals::{self, Literal};
 use crate::tensor::stablehlo::module::{FunctionKey, Module};
 use crate::tensor::stablehlo::types::{write_number, write_type};
@@ -107,6 +108,11 @@ impl<'m> Block<'m> {
     /// Returns the equation whose operations are written.
     pub(super) fn current(&self) -> CurrentEquation {
         self.equation
+    }
+
+    /// Keeps a recorded jaxpr until the module is finished, because the addresses of its bodies identify functions.
+    pub(super) fn keep(&mut self, jaxpr: Jaxpr) {
+        self.module.recorded.push(jaxpr);
     }
 
     /// Returns the named axes of the replicas of the module.

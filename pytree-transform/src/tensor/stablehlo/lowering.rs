@@ -19,7 +19,7 @@ use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
 use crate::tensor::stablehlo::partitioning::Partitioning;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::Recorder;
+use crate::tensor::trace::{Recorder, in_rule};
 
 impl Jaxpr {
     /// Returns a module of StableHLO that computes the same results as the jaxpr, as input for XLA and other compilers.
@@ -93,10 +93,10 @@ impl Block<'_> {
         function: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
     ) -> Result<Vec<Value>, TensorError> {
         let infos: Vec<AbstractArray> = operands.iter().map(|it| it.info.clone()).collect();
-        let (jaxpr, captured, ()) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
-            (function(&tensors), ())
-        });
         let outer = self.current();
+        let (jaxpr, captured, ()) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
+            (in_rule(outer.line, || function(&tensors)), ())
+        });
         if let Some(tensor) = captured.first() {
             return Err(self.refused(
                 operands,
@@ -108,6 +108,7 @@ impl Block<'_> {
             ));
         }
         let results = self.lower(&jaxpr, operands)?;
+        self.keep(jaxpr);
         self.begin(outer);
         Ok(results)
     }

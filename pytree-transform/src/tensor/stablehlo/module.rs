@@ -11,7 +11,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::constant_array;
+use crate::tensor::jaxpr::{Jaxpr, constant_array};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
 use crate::tensor::stablehlo::literals;
 use crate::tensor::stablehlo::partitioning::Partitioning;
@@ -288,6 +288,9 @@ pub(super) struct Module {
     pub(super) functions: HashMap<FunctionKey, usize>,
     heads: Vec<FunctionHead>,
     texts: Vec<FunctionText>,
+    /// The jaxprs that lowering rules recorded. They are kept, so the addresses of their bodies, which identify functions, are
+    /// not used again.
+    pub(super) recorded: Vec<Jaxpr>,
     constants: Vec<Tensor>,
     constant_positions: HashMap<usize, usize>,
     lines: Vec<&'static Location<'static>>,

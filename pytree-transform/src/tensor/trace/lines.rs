@@ -7,6 +7,8 @@ use crate::base::error::called_by_user;
 
 thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+    /// Whether a rule of another crate runs, whose functions are not those of the user.
+    static IN_RULE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A guard that attributes operations to the line of the operation whose rule runs.
@@ -55,8 +57,24 @@ pub(crate) fn at_line_by_default<R>(
     function()
 }
 
+/// Runs the rule of a primitive that another crate defines, and attributes its operations to `line`, also those of functions that
+/// the rule transforms or repeats.
+pub(crate) fn in_rule<R>(line: &'static Location<'static>, rule: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IN_RULE.set(self.0);
+        }
+    }
+    let _outer = Restore(IN_RULE.replace(true));
+    at_line(line, rule)
+}
+
 /// Runs a function of the user. Attributes each operation to the line that calls it.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
+    if IN_RULE.get() {
+        return function();
+    }
     let _line = LineGuard(LINE.replace(None));
     let _called = called_by_user();
     function()

@@ -27,7 +27,9 @@ use pytree_core::{Leaf as _, MappedAxis};
 
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
-pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line, known_line};
+pub(crate) use self::lines::{
+    at_line, at_line_by_default, at_own_lines, current_line, in_rule, known_line,
+};
 pub(crate) use self::recorder::Recorder;
 pub(crate) use self::stand_ins::{Captured, standing_in};
 use self::streams::CreatedKeys;

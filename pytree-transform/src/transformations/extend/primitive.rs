@@ -16,7 +16,7 @@ use crate::tensor::primitive::{
     Primitive as EnginePrimitive, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind, current_line};
+use crate::tensor::trace::{bind, current_line, in_rule};
 use crate::transformations::control::loops::map;
 
 /// An operand of a transpose rule.
@@ -27,6 +27,16 @@ pub enum Operand {
     Linear(AbstractArray),
     /// An operand with a known value.
     Known(Tensor),
+}
+
+impl Operand {
+    /// Returns the value of the operand, or `None` if the primitive is linear in it.
+    pub fn known(&self) -> Option<&Tensor> {
+        match self {
+            Self::Linear(_) => None,
+            Self::Known(value) => Some(value),
+        }
+    }
 }
 
 /// The results of a JVP rule: the results of the primitive, and the tangent of each result, or `None` for zeros.
@@ -120,6 +130,9 @@ pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor>;
 
     /// Returns the results and their tangents for the given tangents of the operands. `None` stands for zeros.
+    ///
+    /// All operations of this rule and of the following ones have the line of the call of [`apply`], also those of functions that
+    /// the rule passes to `vmap`, `jvp` or loops.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents;
 
     /// Returns the cotangent of each operand in which the primitive is linear, and `None` for the others. `cotangents` holds the
@@ -238,6 +251,8 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
         let infos: Vec<&AbstractArray> = operands.iter().map(Tensor::info).collect();
         let expected = or_panic(self.0.shape(&infos));
         let results = self.0.evaluate(&operands);
+        // An operand that is a result, and that nothing else holds, is not copied.
+        drop(operands);
         self.check_count("evaluation", "results", results.len(), expected.len());
         let checked = results.into_iter().zip(expected).enumerate();
         checked
@@ -249,14 +264,16 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
                     current_line(),
                     result.info()
                 );
-                Arc::unwrap_or_clone(Arc::clone(or_panic(result.value())))
+                let array = Arc::clone(or_panic(result.value()));
+                drop(result);
+                Arc::unwrap_or_clone(array)
             })
             .collect()
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let expected = self.num_results(primals.iter().map(Tensor::info));
-        let (results, tangents) = self.0.jvp(primals, tangents);
+        let (results, tangents) = in_rule(current_line(), || self.0.jvp(primals, tangents));
         self.check_count("JVP", "results", results.len(), expected);
         self.check_count("JVP", "tangents", tangents.len(), expected);
         (results.into(), tangents.into())
@@ -270,13 +287,13 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
                 Linear::Known(value) => Operand::Known(value.clone()),
             })
             .collect();
-        let found = self.0.transpose(cotangents, &operands);
+        let found = in_rule(current_line(), || self.0.transpose(cotangents, &operands));
         self.check_count("transpose", "cotangents", found.len(), operands.len());
         found.into()
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let (results, axes) = self.0.batch(operands, axes, batch.size);
+        let (results, axes) = in_rule(current_line(), || self.0.batch(operands, axes, batch.size));
         self.check_count("batching", "batch axes", axes.len(), results.len());
         (results.into(), axes.into())
     }
