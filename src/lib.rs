@@ -226,8 +226,8 @@ pub mod transform {
 /// library have. [`pure_callback`](extend::pure_callback) calls a function of the host without a type of its own.
 pub mod extend {
     pub use pytree_transform::extend::{
-        Block, CustomOp, Examples, Operand, Primitive, Tangents, Value, apply, each_example,
-        try_apply,
+        Block, Called, CustomOp, Examples, MatrixElement, Operand, Primitive, Strides, Tangents,
+        Value, apply, called, each_example, matrix_product, share, try_apply,
     };
     pub use pytree_transform::{HostBatches, io_callback, pure_callback, pure_callback_with};
 }

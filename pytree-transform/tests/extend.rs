@@ -301,3 +301,84 @@ fn missing_and_wrong_rules_are_named_with_the_line() {
         "{other}"
     );
 }
+
+/// The n-th power, by loops in the rules.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Power(i32);
+
+impl Primitive for Power {
+    fn name(&self) -> &'static str {
+        "power"
+    }
+    fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
+        Ok(vec![operands[0].clone()])
+    }
+    fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+        let x = operands[0].view::<f64>().unwrap();
+        vec![x.mapv(|x| x.powi(self.0)).into()]
+    }
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
+        let power = |x: &Tensor| vmap(|x: Tensor| x.powi(self.0.into()))(x.clone());
+        let (value, tangent) = jvp(power, &primals[0], tangents[0].as_ref().unwrap());
+        (vec![value], vec![Some(tangent)])
+    }
+    fn transpose(&self, _: &[Option<Tensor>], operands: &[Operand]) -> Vec<Option<Tensor>> {
+        unreachable!("{:?}", operands[0].known())
+    }
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        each_example(self, operands, axes)
+    }
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        _: &[&AbstractArray],
+    ) -> Result<Vec<Value>, TensorError> {
+        block.computed(operands, |x| {
+            let step = |_, (power, count): (Tensor, Tensor)| (power * &x[0], count + self.0);
+            let ones = Tensor::ones_like(&x[0]);
+            let (power, _) = fori_loop(0, self.0, step, (ones, Tensor::from(0)));
+            vec![power]
+        })
+    }
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n={}", self.0)
+    }
+}
+
+#[test]
+fn loops_of_lowering_rules_are_different_functions() {
+    let power = |n: i32, x: &Tensor| apply(&Power(n), &[x]).remove(0);
+    let powers = |x: Tensor| (2..40).map(|n| power(n, &x)).collect::<Vec<Tensor>>();
+    let module = make_jaxpr(powers)(matrix()).to_stablehlo();
+    for n in 2..40 {
+        // Each body adds its own number.
+        let number = format!("dense<{n}> : tensor<i32>");
+        let of_body = module
+            .text_without_locations()
+            .split("func.func private")
+            .skip(1);
+        assert!(of_body.clone().any(|body| body.contains(&number)), "{n}");
+    }
+}
+
+#[test]
+fn operations_of_rules_have_the_line_of_the_call() {
+    let power = |x: &Tensor| apply(&Power(3), &[x]).remove(0);
+    let line = line!() - 1;
+    let tangent = move |x: Tensor| jvp(power, &x, &x).1;
+    let jaxpr = make_jaxpr(tangent)(matrix());
+    assert!(jaxpr.equations().len() > 0);
+    for equation in jaxpr.equations() {
+        assert_eq!(equation.line().line(), line, "{equation:?}");
+    }
+    let text = make_jaxpr(move |x: Tensor| power(&x))(matrix())
+        .to_stablehlo()
+        .text();
+    let lines: Vec<&str> = text.lines().filter(|it| it.starts_with("#line")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains(&format!("extend.rs\":{line}:")),
+        "{lines:?}"
+    );
+}

@@ -192,9 +192,9 @@ pub(super) fn batch_of_all<P: Primitive>(
 
 /// Returns the value of an operand in which a primitive is not linear.
 pub(super) fn known(operand: &Operand) -> &Tensor {
-    match operand {
-        Operand::Known(value) => value,
-        Operand::Linear(info) => panic!("bug in pytree: {info} of a transpose rule is not known"),
+    match operand.known() {
+        Some(value) => value,
+        None => panic!("bug in pytree: the transpose rule needs the value of {operand:?}"),
     }
 }
 
