@@ -1,7 +1,6 @@
 //! Determinants, and their logarithms.
 
 use pytree_derive::panicking_twin;
-
 use pytree_transform::extend::called;
 use pytree_transform::{Tensor, TensorError};
 

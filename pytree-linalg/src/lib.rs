@@ -3,7 +3,6 @@
 //!
 //! The last two axes of a tensor are the axes of a matrix. The axes before them are batch axes: each function computes a
 //! result for each matrix.
-
 //!
 //! The operations are written with the public traits of [`pytree_transform::extend`], as those of any other crate.
 

@@ -1,7 +1,6 @@
 //! Systems of linear equations.
 
 use pytree_derive::panicking_twin;
-
 use pytree_transform::extend::called;
 use pytree_transform::{DType, Tensor, TensorError, ix};
 

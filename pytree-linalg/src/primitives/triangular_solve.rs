@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use pytree_transform::extend::Strides;
-use pytree_transform::extend::{Block, Examples, Operand, Primitive, Tangents, Value, apply};
+use pytree_transform::extend::{
+    Block, Examples, Operand, Primitive, Strides, Tangents, Value, apply,
+};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::real::Real;
