@@ -318,7 +318,7 @@ impl Primitive for Power {
         vec![x.mapv(|x| x.powi(self.0)).into()]
     }
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
-        let power = |x: &Tensor| vmap(|x: Tensor| x.powi(self.0.into()))(x.clone());
+        let power = |x: &Tensor| vmap(|x: Tensor| x.powi(self.0))(x.clone());
         let (value, tangent) = jvp(power, &primals[0], tangents[0].as_ref().unwrap());
         (vec![value], vec![Some(tangent)])
     }

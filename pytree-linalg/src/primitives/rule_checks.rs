@@ -3,6 +3,8 @@
 use pytree_transform::extend::{Operand, Primitive, apply};
 use pytree_transform::{DType, Tensor};
 
+use crate::primitives::matrices::count;
+
 /// Returns a tensor of pseudo-random numbers between -1 and 1, which depend on `seed`.
 pub(crate) fn noise(shape: &[usize], seed: u32) -> Tensor {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
@@ -31,7 +33,7 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
 /// Returns the example at `position` of a batch. `axis` is the batch axis, or `None` if all examples are equal.
 fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     match axis {
-        Some(axis) => batch.take(&Tensor::from(position as i32), axis as isize),
+        Some(axis) => batch.take(&Tensor::from(count(position)), axis.cast_signed()),
         None => batch.clone(),
     }
 }

@@ -258,9 +258,9 @@ fn nan_and_infinity_give_nan() {
 
 #[test]
 fn batching_agrees_with_evaluation() {
-    for axis in 0..4 {
+    for axis in 0_usize..4 {
         let a = regular(&[3, 3, 3, 3], 12);
-        let with_batch = |a: &Tensor| a.move_axis(0, axis as isize);
+        let with_batch = |a: &Tensor| a.move_axis(0, axis.cast_signed());
         let stacked = with_batch(&a);
         check_batching(
             &Cholesky,

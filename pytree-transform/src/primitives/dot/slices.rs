@@ -181,7 +181,7 @@ mod tests {
         let mut none = [1.0_f32; 4];
         let by_none = Strides::row_major(0);
         matrix_product([2, 2, 0], (&[], by_none), (&[], by_none), &mut none);
-        assert_eq!(none, [0.0; 4]);
+        assert!(none.iter().all(|element| element.abs() <= 0.0), "{none:?}");
     }
 
     #[test]
