@@ -152,7 +152,12 @@ impl Primitive for HostCall {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let array = |result: Tensor| Arc::unwrap_or_clone(Arc::clone(or_panic(result.value())));
+        // A result that nothing else holds is not copied.
+        let array = |result: Tensor| {
+            let array = Arc::clone(or_panic(result.value()));
+            drop(result);
+            Arc::unwrap_or_clone(array)
+        };
         if self.takes_batches || self.batch.is_empty() {
             let values: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
             let expected: Vec<AbstractArray> = self.batched_results().collect();
