@@ -108,8 +108,8 @@ where
 /// Calls a function of the host that has an effect, for instance one that reads a sensor, as a part of a program.
 ///
 /// Each call counts: a compiled program makes all calls, in their order, also if nothing needs the results. Under `vmap`, the
-/// function is called for each example, in order. For the rest, see [`pure_callback`]. Equivalent to
-/// `jax.experimental.io_callback` with `ordered=True`.
+/// function is called for each example, in order. If no operand differs between the examples, it is called once, and all examples
+/// have its results. For the rest, see [`pure_callback`]. Equivalent to `jax.experimental.io_callback` with `ordered=True`.
 ///
 /// # Examples
 /// ```
