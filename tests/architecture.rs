@@ -16,7 +16,7 @@ use syn::{Attribute, Item};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The layers of each crate, from the lowest to the highest. ARCHITECTURE.md describes them.
-const CRATES: [(&str, &[&str]); 2] = [
+const CRATES: [(&str, &[&str]); 3] = [
     (
         "pytree-core",
         &[
@@ -31,6 +31,7 @@ const CRATES: [(&str, &[&str]); 2] = [
             "notations",
         ],
     ),
+    ("pytree-kernels", &["base"]),
     (
         "pytree-transform",
         &[

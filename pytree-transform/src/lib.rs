@@ -16,11 +16,8 @@ pub use crate::base::axis_names::AxisNames;
 /// The half-precision floats whose tensors have the dtypes [`DType::BF16`] and [`DType::F16`].
 pub use half::{bf16, f16};
 
-pub use crate::base::dtype::{AbstractArray, DType, TensorElement};
 pub use crate::base::error::TensorError;
-pub use crate::base::memory;
-pub use crate::base::nested::NestedArray;
-pub use crate::base::shape::Shape;
+pub use crate::base::nested::{NestedArray, TensorElement};
 pub use crate::base::warning::{Warning, WarningKind, reset_warning_hook, set_warning_hook};
 pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::axes::TensorAxes;
@@ -79,6 +76,8 @@ pub use crate::transformations::spmd::{Spmd, SpmdFunction, spmd};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
+pub use pytree_kernels::base::dtype::{AbstractArray, DType};
+pub use pytree_kernels::base::shape::Shape;
 
 /// Devices: the places where tensors are stored and programs run, and the interface that an engine for other hardware
 /// implements.
@@ -96,6 +95,29 @@ pub mod device {
     pub use crate::transformations::wait::{try_wait, wait};
 }
 
+/// The pool of freed memory, which stores the memory of a freed array for the next array of the same size.
+///
+/// The system's allocator returns large blocks to the operating system. Each page of a new block then costs a page
+/// fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
+///
+/// All threads share one pool of at most [`limit`](memory::limit) bytes. When the pool is full, it frees the least
+/// recently used memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{DType, Tensor, memory};
+/// for _ in 0..3 {
+///     let x = Tensor::full(DType::F32, [1000, 1000], 1.0);
+///     drop(&x + &x);
+/// }
+/// assert!(memory::held() <= memory::limit());
+/// memory::release();
+/// assert_eq!(memory::held(), 0);
+/// ```
+pub mod memory {
+    pub use pytree_kernels::base::memory::{held, limit, release, set_limit};
+}
+
 /// Operations of other crates: an operation with a kernel of its own, and its rules for derivatives, batches and devices.
 ///
 /// Kernels may use the library's threads with [`share`](extend::share), and its matrix products with
@@ -103,13 +125,13 @@ pub mod device {
 /// [`called`](extend::called).
 pub mod extend {
     pub use crate::base::error::{Called, called};
-    pub use crate::base::threads::share;
     pub use crate::primitives::dot::slices::{MatrixElement, Strides, matrix_product};
     pub use crate::tensor::stablehlo::{Block, Value};
     pub use crate::transformations::extend::custom_op::CustomOp;
     pub use crate::transformations::extend::primitive::{
         Examples, Operand, Primitive, Tangents, apply, each_example, try_apply,
     };
+    pub use pytree_kernels::base::threads::share;
 }
 
 /// Processes that run the same program: the interface of a library that connects them.
@@ -121,12 +143,12 @@ pub mod processes {
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
 #[doc(hidden)]
 pub mod raw {
-    use crate::base::array::Array;
-    use crate::base::bits::{Bits, with_bits};
-    use crate::base::dtype::AbstractArray;
     use crate::base::error::{TensorError, or_panic};
     use crate::tensor::Tensor;
     use crate::tensor::trace::Payload;
+    use pytree_kernels::base::array::Array;
+    use pytree_kernels::base::bits::{Bits, with_bits};
+    use pytree_kernels::base::dtype::AbstractArray;
 
     pub use crate::base::error::{Called, called};
     pub use crate::base::warning::warn_of_debug_build;

@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)]
 
 extern crate self as pytree_core;
+extern crate self as pytree_kernels;
 
 #[path = "../../pytree-transform/src/transformations/cache.rs"]
 mod cache;

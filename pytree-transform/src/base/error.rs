@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::fmt;
 
 use pytree_core::suggest::Effort;
+use pytree_kernels::base::array::too_large;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use thiserror::Error;
 
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::{AbstractArray, DType};
 
 /// An error of a tensor operation. The operation has no result.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -80,10 +81,7 @@ pub enum TensorError {
     },
     /// Memory for the result is not available. The result is too large to be addressed, or the system does not grant
     /// the memory.
-    #[error(
-        "cannot make {found} by `{operation}`: {} of memory are not available; check the lengths of the axes",
-        .found.requested_bytes()
-    )]
+    #[error("{}", too_large(.operation, .found))]
     TooLarge {
         /// The operation, as in the message.
         operation: &'static str,

@@ -1,9 +1,16 @@
 //! Nested arrays, vectors and slices of numbers: the shapes, and the numbers in row-major order.
 
 use half::{bf16, f16};
+use pytree_core::Element;
+use pytree_kernels::base::dtype::{ArrayElement, DType};
 
-use crate::base::dtype::TensorElement;
 use crate::base::error::TensorError;
+
+/// A Rust type that can be the element of a tensor.
+pub trait TensorElement: Element + ArrayElement + NestedArray<Number = Self> {
+    /// The dtype of this Rust type.
+    const DTYPE: DType;
+}
 
 /// A number, or arrays and vectors of numbers nested to any depth, such as `[[1.0, 2.0], [3.0, 4.0]]`.
 pub trait NestedArray: Sized {
@@ -88,7 +95,11 @@ impl<T: NestedArray> NestedArray for Vec<T> {
 }
 
 macro_rules! numbers {
-    ($($number:ty),*) => {$(
+    ($($number:ty => $dtype:ident),*) => {$(
+        impl TensorElement for $number {
+            const DTYPE: DType = DType::$dtype;
+        }
+
         impl NestedArray for $number {
             type Number = Self;
             fn push_shape(_: Option<&Self>, _: &mut Vec<usize>) {}
@@ -107,7 +118,10 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(bool, i8, i16, i32, i64, u8, u16, u32, bf16, f16, f32, f64);
+numbers!(
+    bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, bf16 => BF16, f16 => F16,
+    f32 => F32, f64 => F64
+);
 
 /// Copies the numbers of items. Each item must have the given shape.
 pub(crate) fn numbers_of<T: NestedArray>(

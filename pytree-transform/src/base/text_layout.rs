@@ -4,7 +4,9 @@
 //! a line, and the groups inside are treated in the same way (Wadler, "A prettier printer", 2003). Texts and tokens are
 //! stored in sequence (Oppen, "Prettyprinting", 1980), so a long jaxpr needs no tree of small allocations.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Write as _};
+
+use pytree_kernels::base::dtype::AbstractArray;
 
 /// A text with possible line breaks. [`format`](Self::format) decides which breaks end a line.
 #[derive(Default)]
@@ -174,5 +176,47 @@ impl Layout {
             }
         }
         true
+    }
+}
+
+/// Displays a list of axes or lengths in the notation of jaxprs, for instance `(2, 3)` or `(1,)`.
+pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
+
+impl Display for Tuple<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, number) in self.0.iter().enumerate() {
+            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
+
+/// Returns the display of an abstract array with its article, for instance `an f32[6]`, for messages.
+pub(crate) fn with_article(info: &AbstractArray) -> String {
+    let text = info.to_string();
+    // The letters f and i are spoken with a vowel at the beginning: "an eff 32".
+    let article = if text.starts_with(['f', 'i']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use pytree_kernels::base::dtype::DType;
+
+    use super::*;
+
+    #[test]
+    fn article_is_that_of_spoken_dtype() {
+        let text = |dtype| with_article(&AbstractArray::new(dtype, [6]));
+        assert_eq!(text(DType::F32), "an f32[6]");
+        assert_eq!(text(DType::I64), "an i64[6]");
+        for dtype in [DType::U8, DType::BF16, DType::Bool] {
+            assert_eq!(text(dtype), format!("a {dtype}[6]"));
+        }
     }
 }

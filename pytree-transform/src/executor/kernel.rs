@@ -22,11 +22,12 @@ use smallvec::SmallVec;
 pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
 pub(super) use self::builder::KernelBuilder;
 pub(super) use self::running::Here;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::narrow::Half;
+use pytree_kernels::base::target::Following;
+
 use super::tiles::Total;
 use super::views::Pattern;
-use crate::base::dtype::{AbstractArray, DType};
-use crate::base::narrow::Half;
-use crate::base::target::Following;
 use crate::primitives::dot::DotGeneral;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;

@@ -16,10 +16,14 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some, pairs};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::threads::{self, Piece};
 use smallvec::SmallVec;
 
-use crate::base::array::Array;
-use crate::base::threads::{self, Piece};
+use self::kernel::Kernel;
+use self::products::join_products;
+use self::schedule::{Scheduled, schedule};
+use self::stages::{Share, Stage, arrange};
 use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
 use crate::primitives::dot::DotGeneral;
@@ -27,11 +31,6 @@ use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::{Divided, Operands, Outputs, Primitive};
 use crate::tensor::trace::at_line;
-
-use self::kernel::Kernel;
-use self::products::join_products;
-use self::schedule::{Scheduled, schedule};
-use self::stages::{Share, Stage, arrange};
 
 /// The elements that belong to the steps of a stage, as text for the panic message of a library bug.
 const STEPS: &str = "one of them for each step of a stage";

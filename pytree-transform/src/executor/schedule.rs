@@ -11,12 +11,12 @@
 //! between do not split a kernel.
 
 use hashbrown::{HashMap, HashSet};
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::narrow::{Half, wide};
 use smallvec::SmallVec;
 
 use super::kernel::{Kernel, KernelBuilder, Level};
 use super::views::{Direction, Pattern, View, direction, view};
-use crate::base::dtype::DType;
-use crate::base::narrow::Half;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
@@ -412,7 +412,7 @@ impl<'j> Planner<'j> {
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
-        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(dtype.wide()));
+        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(wide(dtype)));
         if equation.primitive.reduction().is_some() {
             return float(output.dtype);
         }

@@ -11,8 +11,9 @@ use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use pytree_kernels::base::threads;
+
 use super::schedule::Scheduled;
-use crate::base::threads;
 use crate::primitives::dot::DotGeneral;
 use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Jaxpr, Variable};

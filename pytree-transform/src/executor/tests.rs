@@ -6,11 +6,12 @@ mod steps;
 
 use std::sync::Arc;
 
+use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+
 use super::Executable;
 use super::products::join_products;
 use super::schedule::{Scheduled, schedule};
-use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::body::program::Slots;
 use crate::primitives::dot::dot_general;
 use crate::tensor::Tensor;

@@ -21,12 +21,13 @@ use pytree_core::bug::{bug, expect_some};
 use self::blocks::Operand;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::ArrayElement;
+use pytree_kernels::base::fold;
+use pytree_kernels::base::narrow::Half;
+use pytree_kernels::base::target::Target;
+
 use super::kernel::{Here, Place};
-use crate::base::array::Array;
-use crate::base::dtype::TensorElement;
-use crate::base::fold;
-use crate::base::narrow::Half;
-use crate::base::target::Target;
 use crate::primitives::dot::Factor;
 use crate::primitives::elementwise::Kernels;
 use crate::tensor::primitive::Fold;
@@ -127,7 +128,7 @@ impl<'a, F: Float> Slot<'a, F> {
     pub(super) fn new(array: &'a mut Array) -> Self {
         if let Some(half) = Half::of(array.dtype()) {
             Self::Halves(half, Target::new(array.bits_mut()))
-        } else if array.dtype() == F::DTYPE {
+        } else if array.dtype() == F::dtype() {
             let elements = expect_some(F::slice_mut(&mut array.data), STORED);
             Self::Floats(Target::new(elements))
         } else {
@@ -357,7 +358,7 @@ impl<F: Float> Tiles<F> {
 
 /// Returns the elements of the tile at a place.
 #[inline(always)]
-fn operand<'a, 's, F: Float, T: TensorElement>(
+fn operand<'a, 's, F: Float, T: ArrayElement>(
     place: Place,
     registers: &'a [Register<T>],
     here: &'a Here<'_, 's, F>,

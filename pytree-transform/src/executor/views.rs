@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
-use crate::base::narrow::rounded_to;
-use crate::base::shape::AxisList;
+use pytree_kernels::base::narrow::rounded_to;
+use pytree_kernels::base::shape::AxisList;
+
 use crate::primitives::create::Full;
 use crate::primitives::shape::{Broadcast, Reshape};
 use crate::tensor::elementwise::{Elementwise, Unary};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pytree_core::bug::expect_next;
+use pytree_kernels::base::array::Array;
 
-use crate::base::array::Array;
 use crate::base::error::or_panic;
 use crate::tensor::checks::evaluate;
 use crate::tensor::jaxpr::{Equation, Jaxpr, constant_array};

@@ -5,8 +5,8 @@ use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use pytree_core::bug::expect_next;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::jaxpr::display;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr};

@@ -9,9 +9,9 @@
 //! - each output of the jaxpr exists;
 //! - nested jaxprs follow all of these rules.
 
+use pytree_kernels::base::dtype::AbstractArray;
 use thiserror::Error;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 

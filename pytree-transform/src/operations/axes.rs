@@ -1,8 +1,9 @@
 //! Checks of the axes that operations take: one axis or several, counted from the front or from the end.
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::AxisList;
+
 use crate::base::error::{Mistake, TensorError, valid_axes};
-use crate::base::shape::AxisList;
 
 /// One axis of a tensor, or several axes. This trait is implemented for `isize`, and for arrays, slices and vectors of
 /// `isize`. A negative axis counts from the end.

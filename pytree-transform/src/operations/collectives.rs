@@ -11,9 +11,9 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::graph;
+use pytree_kernels::base::dtype::DType;
 
 use crate::base::axis_names::{AxisName, AxisNames};
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{axis_of, new_axis_of};
 use crate::primitives::collectives;

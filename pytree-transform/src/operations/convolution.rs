@@ -6,9 +6,9 @@
 mod mistakes;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::convolution::{self, convolve};
 use crate::primitives::slice::reverse;
 use crate::tensor::Tensor;

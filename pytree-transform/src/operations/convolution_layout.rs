@@ -1,7 +1,8 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
+use pytree_kernels::base::shape::AxisList;
+
 use crate::base::error::Mistake;
-use crate::base::shape::AxisList;
 use crate::primitives::convolution::{Axes, DimensionNumbers};
 
 /// The order of the axes of a convolution's input, kernel and result.

@@ -1,8 +1,8 @@
 //! Constructors of tensors, for instance zeros, ranges and identity matrices.
 
 use pytree_core::bug::expect_next;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{called, or_panic};
 use crate::executor::compile;
 use crate::operations::axes::axis_of;

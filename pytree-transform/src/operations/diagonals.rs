@@ -2,10 +2,11 @@
 
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::fits_memory;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, PerAxis};
 
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
-use crate::base::shape::{AxisList, PerAxis};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::sum_over;
 use crate::primitives::create;
@@ -214,7 +215,7 @@ impl Tensor {
         let count = self.len();
         let side = count.saturating_add(offset.unsigned_abs());
         let result = AbstractArray::new(self.dtype(), [side, side]);
-        if !result.fits_memory() {
+        if !fits_memory(&result) {
             return Err(TensorError::too_large("diag", &result));
         }
         let (down, right) = ((-offset).max(0), offset.max(0));

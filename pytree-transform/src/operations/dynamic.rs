@@ -1,8 +1,8 @@
 //! Slices of static sizes whose start indices are tensors, which may be traced.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};

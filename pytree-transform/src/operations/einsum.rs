@@ -5,11 +5,11 @@
 //! memory.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, Shape};
 use smallvec::SmallVec;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, called};
-use crate::base::shape::{AxisList, Shape};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -233,8 +233,9 @@ fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{assert_close, noise};
 
     #[test]

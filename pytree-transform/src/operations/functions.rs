@@ -2,7 +2,8 @@
 
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
-use crate::base::dtype::DType;
+use pytree_kernels::base::dtype::DType;
+
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
@@ -404,7 +405,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Self {
-        let Some(greatest) = self.dtype().greatest_float() else {
+        let Some((_, greatest)) = self.dtype().element().float_range() else {
             return self.clone();
         };
         let of = |value| Self::constant(self.dtype(), value);

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::callback::{HostCall, Purity};
 use crate::tensor::Tensor;

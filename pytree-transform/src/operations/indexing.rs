@@ -8,8 +8,8 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 pub(super) use self::plan::Plan;
 pub use self::take_modes::TakeMode;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::wide_integers;

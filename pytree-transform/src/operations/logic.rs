@@ -1,8 +1,9 @@
 //! Boolean reductions: `all`, `any` and counts. A number is true if it is not 0, so NaN is true.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::fits_memory;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, reductions};
@@ -37,7 +38,7 @@ fn any_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 pub(super) fn count_true(mask: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     let lengths = axes.iter().map(|&axis| mask.shape()[axis]);
     let most = lengths.fold(1, usize::saturating_mul);
-    if i32::try_from(most).is_err() && mask.info().fits_memory() {
+    if i32::try_from(most).is_err() && fits_memory(mask.info()) {
         return Err(TensorError::shape(
             "count",
             &[mask.info()],

@@ -4,8 +4,8 @@
 //! broadcast, a mask of a wrong shape would count an example several times without an error.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::operations::reduce::{all_axes, check_float, sum_over, wide_floats};
 use crate::primitives::convert::convert;

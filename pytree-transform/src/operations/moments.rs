@@ -1,9 +1,9 @@
 //! Variances, standard deviations and medians.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
 use crate::base::error::TensorError;
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions, wide_floats};
 use crate::primitives::convert::convert;

@@ -4,9 +4,9 @@ mod modes;
 
 pub use self::modes::PadMode;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::PerAxis;
 
 use crate::base::error::TensorError;
-use crate::base::shape::PerAxis;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;

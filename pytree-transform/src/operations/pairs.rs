@@ -2,8 +2,8 @@
 
 use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise::operators::{Operand, check_quotient};
 use crate::primitives::elementwise::{self};

@@ -2,10 +2,10 @@
 
 use pytree_core::Static;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::shape::PerAxis;
 
-use crate::base::dtype::DType;
 use crate::base::error::{Mistake, TensorError, called};
-use crate::base::shape::PerAxis;
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::reduce::Extremum;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError};
 use crate::operations::indexing::Index;
 use crate::tensor::Tensor;

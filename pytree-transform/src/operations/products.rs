@@ -1,9 +1,9 @@
 //! Matrix products of tensors.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::{AxisList, Shape};
 
 use crate::base::error::{TensorError, called};
-use crate::base::shape::{AxisList, Shape};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -154,8 +154,9 @@ impl Pairing {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{assert_close, noise};
 
     #[test]

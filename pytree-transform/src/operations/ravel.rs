@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use pytree_core::error::LeafMismatch;
 use pytree_core::{KeyPath, TreeDef, TreeError, graph};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;

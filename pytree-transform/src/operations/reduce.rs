@@ -4,9 +4,10 @@
 //! with length 1, so that the result broadcasts against the operand. Negative axes count from the end.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::narrow::wide;
+use pytree_kernels::base::shape::{AxisList, Shape};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, Shape};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::convert::convert;
 use crate::primitives::reduce::Reduction;
@@ -48,14 +49,14 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
 /// Converts half-precision floats to f32, so that a computation rounds only once. Returns other floats unchanged.
 #[track_caller]
 pub(super) fn wide_floats(tensor: &Tensor) -> Result<Tensor, TensorError> {
-    convert(tensor, tensor.dtype().wide())
+    convert(tensor, wide(tensor.dtype()))
 }
 
 /// Converts integers of 8 and 16 bits to 32 bits, in which they are added and multiplied. Returns other tensors unchanged.
 #[track_caller]
 pub(super) fn wide_integers(tensor: &Tensor) -> Result<Tensor, TensorError> {
     if tensor.dtype().is_integer() {
-        return convert(tensor, tensor.dtype().wide());
+        return convert(tensor, wide(tensor.dtype()));
     }
     Ok(tensor.clone())
 }
@@ -247,8 +248,9 @@ reductions! {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     #[test]
     fn negative_and_repeated_axes_are_handled() {

@@ -3,11 +3,12 @@
 use std::borrow::Borrow;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::is_bytes_granted;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::narrow::wide;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
-use crate::base::array::is_bytes_granted;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::operations::axes::axis_of;
 use crate::primitives::create;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
@@ -292,7 +293,7 @@ impl Tensor {
         }
         // Interpolate between `start` and `end`, so that the first and the last number are exact.
         let steps = (count - 1) as f64;
-        let towards = or_panic(create::iota(dtype.wide(), &[count - 1], 0)) / steps;
+        let towards = or_panic(create::iota(wide(dtype), &[count - 1], 0)) / steps;
         let inner = (start * (1.0 - &towards) + end * &towards).convert(dtype);
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }

@@ -1,10 +1,10 @@
 //! Operations that reshape a tensor, and the types of shapes that they accept. One of the lengths of a shape may be -1.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::Shape;
 use smallvec::SmallVec;
 
 use crate::base::error::{Mistake, TensorError, or_panic};
-use crate::base::shape::Shape;
 use crate::primitives::shape;
 use crate::tensor::Tensor;
 
@@ -194,8 +194,9 @@ impl Tensor {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     #[test]
     fn one_length_may_be_left_open() {

@@ -1,8 +1,8 @@
 //! Reductions of groups of rows, like `jax.ops.segment_sum`.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::primitives::convert::convert;
 use crate::primitives::create::full;

@@ -3,11 +3,11 @@
 use std::borrow::Borrow;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::AxisList;
 use smallvec::SmallVec;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, called, or_panic};
-use crate::base::shape::AxisList;
 use crate::operations::axes::{TensorAxes, axes_of, axes_where, axis_of, new_axes_of, new_axis_of};
 use crate::primitives::reduce::without_axes;
 use crate::primitives::{shape, slice};
@@ -240,8 +240,9 @@ fn squeeze(tensor: &Tensor, axes: &[isize]) -> Result<Tensor, TensorError> {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     #[test]
     fn errors_name_the_operands() {

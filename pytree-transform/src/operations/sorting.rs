@@ -6,9 +6,9 @@
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::PerAxis;
 
 use crate::base::error::{TensorError, called};
-use crate::base::shape::PerAxis;
 use crate::operations::axes::axis_of;
 use crate::operations::logic::count_true;
 use crate::primitives::elementwise::{broadcast_shapes, compare};

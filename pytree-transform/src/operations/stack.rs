@@ -1,8 +1,8 @@
 //! Stacks pytrees of the same structure, for instance the models of an ensemble, and splits a stack into its members.
 
 use pytree_core::graph;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::{Traceable, rebuild};
 

@@ -3,9 +3,9 @@
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::shape::{AxisList, Shape};
 
 use crate::base::error::{TensorError, called};
-use crate::base::shape::{AxisList, Shape};
 use crate::operations::axes::axes_of;
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, transpose};
@@ -235,8 +235,9 @@ impl Tensor {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     #[test]
     fn errors_name_the_mistake() {

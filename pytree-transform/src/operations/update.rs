@@ -7,8 +7,10 @@ mod scattered;
 
 use std::panic::Location;
 
+use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+
 use self::scattered::Scattered;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
 use crate::operations::indexing::{Index, Indices, Plan};
@@ -21,7 +23,6 @@ use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
-use pytree_derive::panicking_twin;
 
 /// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return an `At`.
 ///

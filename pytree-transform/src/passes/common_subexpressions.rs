@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use super::Replacements;
-use crate::base::array::Array;
-use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
 /// The maximum number of elements of a constant that is compared by value. Larger constants are compared by address.

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::tensor::Tensor;
@@ -74,7 +75,7 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
     let info = jaxpr.info(output);
     if let Some(full) = primitive.downcast_ref::<Full>() {
         let one = Full {
-            shape: crate::base::shape::Shape::new(),
+            shape: pytree_kernels::base::shape::Shape::new(),
             ..full.clone()
         };
         known[output.index()] = Some(Known::Filled(evaluate(&one, Operands::new())?));

@@ -6,9 +6,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::dtype::AbstractArray;
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::primitives::slice::{Concatenate, Pad};

@@ -6,9 +6,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::dtype::AbstractArray;
 use crate::jaxpr::debug_verify;
 use crate::primitives::collectives::PSum;
 use crate::primitives::shape::Reshape;

@@ -19,11 +19,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use pytree_core::bug::expect_at;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::AxisList;
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
-use crate::base::dtype::AbstractArray;
-use crate::base::shape::AxisList;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
 use crate::primitives::dot::DotGeneral;

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::DType;
+
 use super::*;
-use crate::base::array::Array;
-use crate::base::dtype::DType;
 use crate::debug_callback;
 use crate::ix;
 use crate::jaxpr::verify;

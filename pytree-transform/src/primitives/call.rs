@@ -7,11 +7,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_tangents,

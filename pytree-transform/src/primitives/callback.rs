@@ -5,9 +5,10 @@ use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::base::array::Array;
-use crate::base::bits::with_bits;
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;

@@ -21,12 +21,12 @@ pub(crate) use self::permute::{all_to_all, ppermute};
 use self::scatter::ReduceScatter;
 pub(crate) use self::scatter::reduce_scatter;
 use pytree_core::bug::{bug, expect_next};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::Shape;
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::Shape;
 use crate::primitives::elementwise::compare;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use pytree_core::leaf::NumberKind;
+use pytree_kernels::base::array::{Array, Data, not_widened};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::narrow::{is_narrow, narrowed, wide};
 use smallvec::smallvec;
 
-use crate::base::array::{Array, Data, not_widened};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::narrow::narrowed;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
@@ -129,14 +129,14 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
 
 /// Converts an array of a wide dtype to any dtype. Floats that are converted to narrow integers saturate.
 fn converted(operand: &Array, target: DType) -> Array {
-    if !target.is_narrow() {
+    if !is_narrow(target) {
         return to_wide(operand, target);
     }
     if target.is_float() {
         return narrowed(&to_wide(operand, DType::F32), target);
     }
     if !operand.dtype().is_float() {
-        return narrowed(&to_wide(operand, target.wide()), target);
+        return narrowed(&to_wide(operand, wide(target)), target);
     }
     let (least, greatest) = target.integer_range().unwrap_or_default();
     let mut whole = to_wide(operand, DType::I64);
@@ -145,7 +145,7 @@ fn converted(operand: &Array, target: DType) -> Array {
             .iter_mut()
             .for_each(|number| *number = i64::clamp(*number, least, greatest));
     }
-    narrowed(&to_wide(&whole, target.wide()), target)
+    narrowed(&to_wide(&whole, wide(target)), target)
 }
 
 impl Primitive for Convert {
@@ -207,7 +207,7 @@ impl Primitive for Convert {
                 block.selection(operand, &unit, &zero)
             }
             // The kernel for arrays also rounds to f32 before it rounds to a half-precision dtype.
-            (_, NumberKind::Float) if self.0.is_narrow() => {
+            (_, NumberKind::Float) if is_narrow(self.0) => {
                 let single = block.converted(operand, DType::F32);
                 block.converted(&single, self.0)
             }

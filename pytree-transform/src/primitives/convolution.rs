@@ -17,9 +17,11 @@ mod tests;
 
 use std::fmt;
 
-use crate::base::dtype::{AbstractArray, DType, Tuple};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+
 use crate::base::error::{Mistake, TensorError, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::base::text_layout::Tuple;
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::sliding::Sliding;
 use crate::tensor::Tensor;
@@ -271,7 +273,7 @@ impl Primitive for Convolution {
         }
     }
 
-    fn evaluate(&self, operands: Operands) -> Outputs<crate::base::array::Array> {
+    fn evaluate(&self, operands: Operands) -> Outputs<pytree_kernels::base::array::Array> {
         let [input, kernel] = take(operands);
         one(match input.dtype() {
             DType::F32 => evaluation::convolve::<f32>(self, &input, &kernel),

@@ -4,13 +4,14 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use pytree_kernels::base::array::{Array, fits_memory, reused_bits, with_type};
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::shape::Shape;
 use smallvec::smallvec;
 
-use crate::base::array::{Array, reused_bits, with_type};
-use crate::base::bits::with_bits;
-use crate::base::dtype::{AbstractArray, DType, TensorElement, Tuple};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::Shape;
+use crate::base::text_layout::Tuple;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::device;
@@ -143,13 +144,13 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
 
 /// Returns an array of a dtype with one element.
 fn element(dtype: DType, value: f64) -> Array {
-    with_type!(dtype, T => Array::new([], vec![<T as TensorElement>::from_number(value)]))
+    with_type!(dtype, T => Array::new([], vec![<T as ArrayElement>::from_number(value)]))
 }
 
 /// Returns the `count` numbers 0, 1, 2, … as an array of a dtype.
 fn positions(dtype: DType, count: usize) -> Array {
     with_type!(dtype, T => {
-        let positions = (0..count).map(<T as TensorElement>::from_position);
+        let positions = (0..count).map(<T as ArrayElement>::from_position);
         Array::new([count], positions.collect())
     })
 }
@@ -224,10 +225,11 @@ impl Primitive for Iota {
             // Other floats are rounded, but an infinity is no position.
             None => self
                 .dtype
-                .greatest_float()
-                .is_none_or(|greatest| last as f64 <= greatest),
+                .element()
+                .float_range()
+                .is_none_or(|(_, greatest)| last as f64 <= greatest),
         };
-        if !holds_last && result.fits_memory() {
+        if !holds_last && fits_memory(&result) {
             return Err(TensorError::shape(
                 "count along",
                 &[&result],

@@ -5,13 +5,13 @@ mod running;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::shape::{PerAxis, Shape};
 use smallvec::smallvec;
 
 use self::running::{Rows, in_blocks, one_by_one};
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::elementwise::{binary, log_add_exp};
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
@@ -134,7 +134,7 @@ impl Run {
     }
 
     /// Reduces an array along the axis. Overwrites the array if there is no other handle of its memory.
-    fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
+    fn scan<T: ArrayElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from(operand.shape());
         let rows = Rows {
             length: shape[self.axis],

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode};
 use crate::primitives::body::{Body, single_body};

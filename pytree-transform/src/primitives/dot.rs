@@ -11,15 +11,16 @@ use pytree_core::bug::expect_some;
 use smallvec::smallvec;
 
 pub(crate) use self::matrix_product::{Factor, Part, Summation};
+use pytree_kernels::base::array::{Array, reused, row_major_strides};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::base::target::{Following, Region, Target, Then};
+use pytree_kernels::base::threads::{self, Piece};
+
 use self::matrix_product::{
     Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply_then, parts, strides_read,
 };
-use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, Shape};
-use crate::base::target::{Following, Region, Target, Then};
-use crate::base::threads::{self, Piece};
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -352,7 +353,7 @@ impl DotOperands {
         if let Some(loops) = &self.loops {
             return multiply_then(loops, left, right, target, threads, then);
         }
-        let count = target.len();
+        let count = target.elements();
         target.slice_mut(0, count).fill(T::default());
         if let Some(then) = then {
             (then.run)(Region::between(0, count));

@@ -10,16 +10,18 @@ mod scatter_add;
 use std::fmt;
 
 use pytree_core::leaf::NumberKind;
+use pytree_kernels::base::narrow::{is_narrow, wide};
 use smallvec::smallvec;
 
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
-use crate::base::array::Array;
-use crate::base::bits::with_bits;
-use crate::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::Shape;
+
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::Shape;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
@@ -267,7 +269,7 @@ fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Val
     // Adding the length to a negative index must not overflow.
     let wide = match indices.dtype() {
         DType::I32 if i32::try_from(length).is_err() => DType::I64,
-        dtype if dtype.is_narrow() => dtype.wide(),
+        dtype if is_narrow(dtype) => wide(dtype),
         dtype => dtype,
     };
     let indices = &block.converted(indices, wide);
@@ -294,8 +296,9 @@ fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Resul
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };

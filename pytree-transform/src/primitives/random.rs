@@ -3,10 +3,10 @@
 use std::fmt;
 
 use pytree_core::bug::bug;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;

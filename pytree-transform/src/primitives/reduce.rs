@@ -9,10 +9,13 @@ use std::sync::Arc;
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
 pub(in crate::primitives) use self::reduction::{Number, Ordered, with_number};
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, Tuple};
+use pytree_core::bug::expect_next;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, Shape};
+
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, Shape};
+use crate::base::text_layout::Tuple;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
@@ -27,7 +30,6 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
 use crate::tensor::trace::bind_one;
-use pytree_core::bug::expect_next;
 
 /// Sums a tensor over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

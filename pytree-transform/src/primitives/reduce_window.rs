@@ -16,11 +16,13 @@ mod windows;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{PerAxis, Shape};
+
 use self::selection::SelectAndGatherAdd;
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{PerAxis, Shape};
+use crate::base::text_layout::Tuple;
 use crate::primitives::create;
 use crate::primitives::reduce::Extremum;
 use crate::primitives::slice::inserted;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
-use crate::base::array::Array;
-use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};

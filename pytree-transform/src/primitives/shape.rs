@@ -9,10 +9,12 @@ use smallvec::smallvec;
 
 use self::strided::joined_axes;
 pub(crate) use self::strided::{add_by_strides, gather};
-use crate::base::array::{Array, Data, row_major_strides};
-use crate::base::dtype::{AbstractArray, Tuple};
+use pytree_kernels::base::array::{Array, Data, row_major_strides};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::base::text_layout::Tuple;
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;

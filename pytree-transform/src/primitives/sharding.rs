@@ -6,8 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::device::{PartitionSpec, problems_of};

@@ -10,10 +10,12 @@ use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::{Pad, pad};
-use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, Tuple};
+use pytree_kernels::base::array::{Array, row_major_strides};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::base::text_layout::Tuple;
 use crate::primitives::shape::{batch_axis_first, batched_axis, gather};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;

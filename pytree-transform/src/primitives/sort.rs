@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
@@ -37,7 +38,7 @@ pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor
 }
 
 /// Elements that can be mapped to integers with the same order.
-trait SortKey: TensorElement {
+trait SortKey: ArrayElement {
     fn sort_key(self) -> u64;
 }
 

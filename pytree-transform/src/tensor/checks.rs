@@ -10,7 +10,8 @@ use std::cell::Cell;
 use std::fmt::Display;
 use std::panic::Location;
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::base::error::TensorError;
 use crate::tensor::checks::origins::{Origin, Origins};
 use crate::tensor::elementwise::Elementwise;

@@ -7,8 +7,9 @@ mod numbers;
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, Data};
+
 use self::numbers::{Format, Style, f16_text, item, scalar};
-use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 
@@ -102,7 +103,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     };
     let mut extras = Vec::new();
     if (array.info.is_empty() && shape != [0]) || array.info.len() > THRESHOLD {
-        extras.push(format!("shape={}", crate::base::dtype::Tuple(shape)));
+        extras.push(format!("shape={}", crate::base::text_layout::Tuple(shape)));
     }
     extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
     if extras.is_empty() {
@@ -225,8 +226,9 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     #[test]
     fn tensors_print_as_numpy_prints_arrays() {

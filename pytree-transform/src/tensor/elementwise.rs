@@ -1,6 +1,6 @@
 //! The names of elementwise operations, whose rules are in `primitives/elementwise`.
 
-use crate::base::dtype::DType;
+use pytree_kernels::base::dtype::DType;
 
 /// An elementwise operation that the executor can fuse.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,19 +6,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::narrow::{Extension, is_narrow, narrowed, widened};
 use smallvec::SmallVec;
 
-use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::base::narrow::{Extension, narrowed, widened};
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
 /// Evaluates a primitive. If the primitive does not accept narrow dtypes, widens the operands that have a narrow dtype,
 /// and converts each result to the dtype that the shape rule returns.
 pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
-    let is_narrow = |operand: &Arc<Array>| operand.dtype().is_narrow();
+    let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
     if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
         return primitive.evaluate(operands);
     }

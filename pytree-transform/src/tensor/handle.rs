@@ -6,10 +6,11 @@ use std::sync::Arc;
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
 use pytree_core::{ArrayShape, MappedAxis};
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::{Array, fits_memory, with_type};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 
-use crate::base::array::{Array, with_type};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
+use crate::base::nested::TensorElement;
 use crate::tensor::device::{Device, DeviceArray};
 use crate::tensor::trace::{Payload, Tracer, mapped_axes};
 
@@ -57,7 +58,7 @@ impl Tensor {
                 found: elements.len(),
             });
         }
-        if !info.fits_memory() {
+        if !fits_memory(&info) {
             return Err(TensorError::too_large("Tensor::new", &info));
         }
         Ok(Self::from_array(Array::new(shape, elements)))
@@ -71,7 +72,7 @@ impl Tensor {
     /// Creates a scalar constant of a dtype. The constant is never recorded as an equation. So displayed jaxprs write
     /// the value of the constant inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
-        with_type!(dtype, T => Self::scalar(<T as TensorElement>::from_number(value)))
+        with_type!(dtype, T => Self::scalar(<T as ArrayElement>::from_number(value)))
     }
 
     pub(crate) fn from_array(array: Array) -> Self {

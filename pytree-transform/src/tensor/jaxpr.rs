@@ -15,9 +15,10 @@ use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Outputs, Primitive};

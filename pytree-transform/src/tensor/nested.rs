@@ -1,6 +1,7 @@
 //! Tensors from nested arrays, vectors and slices of numbers.
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::base::error::{TensorError, or_panic};
 use crate::base::nested::{NestedArray, numbers_of, shape_of};
 use crate::tensor::Tensor;

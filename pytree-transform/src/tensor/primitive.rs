@@ -9,13 +9,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use pytree_core::bug::bug;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::threads::Piece;
 use smallvec::SmallVec;
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
-use crate::base::threads::Piece;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;

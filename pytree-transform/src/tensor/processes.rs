@@ -13,8 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::rc::Rc;
 
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::trace::known_line;
 

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use half::{bf16, f16};
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::tensor::Tensor;
 
 /// A Rust number or bool, for instance the value of [`Tensor::full`]. Every primitive type of at most 64 bits converts

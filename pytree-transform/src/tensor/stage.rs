@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use pytree_core::bug::{expect_some, pairs};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::device::on_host;

@@ -2,8 +2,8 @@
 
 use pytree_core::bug::bug;
 use pytree_core::{Tree, graph};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};

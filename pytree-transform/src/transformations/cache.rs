@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use pytree_core::boundary::{Outcome, Visited};
 use pytree_core::{References, TreeDef};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::base::sync::RwLock;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -9,8 +9,8 @@ use pytree_core::boundary::{Attempts, Outcome, Visited, flatten_visited};
 use pytree_core::bug::expect_some;
 use pytree_core::level::has_read_captured;
 use pytree_core::{References, TreeDef, TreeError, Unrepeated};
+use pytree_kernels::base::array::Array;
 
-use crate::base::array::Array;
 use crate::base::error::{TensorError, or_panic};
 use crate::executor::compile;
 use crate::primitives::body::Body;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use pytree_core::boundary::Visited;
 use pytree_core::{KeyPath, TreeDef};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::device::{PartitionSpec, Program, Sharding};
 use crate::transformations::compiled::Compiled;

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pytree_core::kind::RngState;
 use pytree_core::{CollectionId, KeyPath, LeafKind};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::warning::{WarningKind, warn};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};

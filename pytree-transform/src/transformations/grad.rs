@@ -7,8 +7,9 @@ use std::sync::Arc;
 use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::expect_some;
 use pytree_core::{Filter, SelectPart, TreeDef, graph};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
+use crate::base::text_layout::with_article;
 use crate::primitives::body::tape::{Tape, linearize};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -243,7 +244,7 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
     assert!(
         loss.rank() == 0 && loss.dtype().is_float(),
         "cannot take the gradient of {}: the loss must be a floating-point scalar; reduce the loss, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
-        loss.info().with_article()
+        with_article(loss.info())
     );
 }
 

@@ -5,10 +5,10 @@ use std::panic::Location;
 use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{expect_next, pairs};
 use pytree_core::{Partition, SelectPart, TreeDef, graph};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::Shape;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::base::shape::Shape;
 use crate::primitives::body::chosen;
 use crate::primitives::body::tape::linearize;
 use crate::primitives::shape::batch_axis_first;

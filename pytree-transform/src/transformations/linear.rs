@@ -7,8 +7,8 @@ use std::panic::Location;
 use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::pairs;
 use pytree_core::{SelectPart, TreeDef, graph};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::primitives::body::tape::{Tape, linearize as on_tape};
 use crate::primitives::body::{chosen, in_places};
 use crate::primitives::create::or_zeros;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::base::error::TensorError;
 use crate::passes::optimize;
 use crate::tensor::Tensor;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use pytree_core::KeyPath;
 use pytree_core::error::Difference;
+use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 

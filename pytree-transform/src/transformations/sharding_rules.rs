@@ -1,8 +1,8 @@
 //! Rules that give each leaf of a model its spec: by filter, or by the names of axes that modules declare.
 
 use pytree_core::{Filter, KeyPath, TreeDef};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError};
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

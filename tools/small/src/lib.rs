@@ -5,19 +5,19 @@
 
 #[path = "../../../pytree-io/src/files/mod.rs"]
 pub mod files;
-#[path = "../../../pytree-transform/src/base/fold.rs"]
+#[path = "../../../pytree-kernels/src/base/fold.rs"]
 pub mod fold;
-#[path = "../../../pytree-transform/src/base/memory.rs"]
+#[path = "../../../pytree-kernels/src/base/memory.rs"]
 pub mod memory;
 #[path = "../../../pytree-base/src/suggest.rs"]
 pub mod suggest;
-#[path = "../../../pytree-transform/src/base/threads.rs"]
+#[path = "../../../pytree-kernels/src/base/threads.rs"]
 pub mod threads;
 
 pub mod base {
     pub mod dtype {
-        pub trait TensorElement: Copy + Default {}
-        impl<T: Copy + Default> TensorElement for T {}
+        pub trait ArrayElement: Copy + Default {}
+        impl<T: Copy + Default> ArrayElement for T {}
     }
 
     pub mod array {

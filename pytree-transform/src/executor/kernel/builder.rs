@@ -2,16 +2,16 @@
 
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::narrow::Half;
+use pytree_kernels::base::numbers::least_common_multiple;
+use pytree_kernels::base::prefetch::LINE;
 use smallvec::SmallVec;
 
 use super::{
     Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
     Store, TILE, Total, Work,
 };
-use crate::base::dtype::DType;
-use crate::base::narrow::Half;
-use crate::base::numbers::least_common_multiple;
-use crate::base::prefetch::LINE;
 use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};

@@ -1,8 +1,9 @@
 //! A kernel that follows a product: it continues with each part of the result on the thread that has computed the part.
 
+use pytree_kernels::base::numbers::least_common_multiple;
+use pytree_kernels::base::target::{Following, Rows};
+
 use super::{Fill, Kernel, Level, Number, Place, Product, Step, Work};
-use crate::base::numbers::least_common_multiple;
-use crate::base::target::{Following, Rows};
 use crate::executor::tiles::Total;
 use crate::primitives::dot::DotGeneral;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};

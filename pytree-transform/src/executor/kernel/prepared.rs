@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some};
+use pytree_kernels::base::array::{Array, Data};
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::target::{Region, Target, Then};
+use pytree_kernels::base::threads::{self, Piece};
 use smallvec::SmallVec;
 
 use super::running::Part;
 use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
-use crate::base::array::{Array, Data};
-use crate::base::dtype::DType;
-use crate::base::target::{Region, Target, Then};
-use crate::base::threads::{self, Piece};
 use crate::executor::tiles::{Float, Slot, Source, Totals};
 use crate::primitives::dot::DotOperands;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};

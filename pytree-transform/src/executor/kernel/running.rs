@@ -6,13 +6,13 @@
 )]
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::instructions::arch;
+use pytree_kernels::base::prefetch::prefetch;
+use pytree_kernels::base::target::Region;
 use smallvec::SmallVec;
 
 use super::direct::Destinations;
 use super::{Fill, Kernel, Level, Number, Work};
-use crate::base::instructions::arch;
-use crate::base::prefetch::prefetch;
-use crate::base::target::Region;
 use crate::executor::tiles::{Accumulators, Float, Slot, Source, Tiles};
 use crate::executor::views::Pattern;
 

@@ -1,7 +1,8 @@
 //! Kernels that follow products.
 
+use pytree_kernels::base::dtype::DType;
+
 use super::{Function, check, check_in, kernels, product, recorded, softmax};
-use crate::base::dtype::DType;
 use crate::executor::products::join_products;
 use crate::executor::schedule::schedule;
 use crate::tensor::Tensor;

@@ -11,7 +11,7 @@
 
 use std::marker::PhantomData;
 
-use crate::base::target::Target;
+use pytree_kernels::base::target::Target;
 
 /// The number of elements of a block. The compiler unrolls a loop over 32 elements before it looks for wide instructions, and then finds
 /// none for some operations.

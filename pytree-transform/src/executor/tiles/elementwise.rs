@@ -7,10 +7,11 @@
 
 use std::hint::select_unpredictable;
 
+use pytree_kernels::base::dtype::ArrayElement;
+use pytree_kernels::base::target::Target;
+
 use super::blocks::{Operand, Output, each_one, each_three, each_two};
 use super::{Float, Slot, Tiles};
-use crate::base::dtype::TensorElement;
-use crate::base::target::Target;
 use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
@@ -53,7 +54,7 @@ impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
 /// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
 #[inline(always)]
 #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
-fn output<'a, 's, F: Float, T: TensorElement>(
+fn output<'a, 's, F: Float, T: ArrayElement>(
     register: usize,
     memory: &'a mut [T],
     here: &'a Here<'_, 's, F>,

@@ -7,7 +7,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::base::prefetch::LINE;
+use pytree_kernels::base::prefetch::LINE;
 
 /// A buffer for the elements of one tile. The first element begins a cache line, so that no load or store of a vector
 /// crosses the border of two lines. Such a load or store takes twice as long, and an allocation of the system begins 16

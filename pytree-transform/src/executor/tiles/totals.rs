@@ -1,6 +1,6 @@
 //! Totals: reductions of all rows to one row, or of all elements to one number, that a kernel accumulates tile by tile.
 //!
-//! The elements are divided into the blocks of [`crate::base::fold`], and each block has its own result. A chunk of a
+//! The elements are divided into the blocks of [`pytree_kernels::base::fold`], and each block has its own result. A chunk of a
 //! kernel holds whole blocks, so different threads write different results. So the number of threads does not change
 //! the bits of the total.
 
@@ -10,14 +10,14 @@
 )]
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::{Array, give_back, reused};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::fold::{self, LANES, Lanes, PART};
+use pytree_kernels::base::narrow::narrowed;
+use pytree_kernels::base::target::Target;
 use smallvec::SmallVec;
 
 use super::{Float, STORED};
-use crate::base::array::{Array, give_back, reused};
-use crate::base::dtype::AbstractArray;
-use crate::base::fold::{self, LANES, Lanes, PART};
-use crate::base::narrow::narrowed;
-use crate::base::target::Target;
 use crate::tensor::primitive::Fold;
 
 /// A reduction of all rows of a kernel to one row, or of all elements to one number.
@@ -59,7 +59,7 @@ impl Total {
     /// Reduces the results of all blocks to the final array.
     fn finish<F: Float>(&self, results: Vec<F>) -> Array {
         let array = self.combined(results);
-        if self.info.dtype == F::DTYPE {
+        if self.info.dtype == F::dtype() {
             array
         } else {
             narrowed(&array, self.info.dtype)
@@ -73,7 +73,7 @@ impl Total {
         if results.len() == self.period {
             return Array::new(&self.info.shape, results);
         }
-        let mut array = Array::reused(&AbstractArray::new(F::DTYPE, &self.info.shape));
+        let mut array = Array::reused(&AbstractArray::new(F::dtype(), &self.info.shape));
         let target = expect_some(F::slice_mut(&mut array.data), STORED);
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));

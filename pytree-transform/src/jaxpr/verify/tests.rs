@@ -548,7 +548,7 @@ impl Primitive for Holder {
     fn evaluate(
         &self,
         _: crate::tensor::primitive::Operands,
-    ) -> crate::tensor::primitive::Outputs<crate::base::array::Array> {
+    ) -> crate::tensor::primitive::Outputs<pytree_kernels::base::array::Array> {
         smallvec![]
     }
     fn jvp(

@@ -137,8 +137,9 @@ impl Convolution {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
     use crate::operations::window_padding::Padding;
     use crate::tensor::Tensor;
 

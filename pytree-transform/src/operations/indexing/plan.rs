@@ -3,10 +3,11 @@
 
 use std::ops::Bound;
 
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+
 use super::{Bounds, Index};
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 

@@ -1,8 +1,8 @@
 //! Indexing with a choice for indices that are out of range: the modes of `jnp.take`.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 
-use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
 use crate::primitives::create::full;

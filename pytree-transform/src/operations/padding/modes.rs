@@ -1,8 +1,9 @@
 //! Padding with elements that are computed from the tensor: all modes of `numpy.pad` except a constant.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::narrow::wide;
 
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
 use crate::operations::reduce::check_float;
 use crate::primitives::gather::take;
@@ -182,7 +183,7 @@ fn ramp(
     )?;
     let mut shape = vec![1; tensor.rank()];
     shape[axis] = count;
-    let wide = tensor.dtype().wide();
+    let wide = wide(tensor.dtype());
     let fraction = Tensor::arange(DType::I32, count).convert(wide) / count.max(1) as f64;
     let ramp = (edge.convert(wide) - end) * fraction.try_reshape(shape)? + end;
     Ok(ramp.convert(tensor.dtype()))

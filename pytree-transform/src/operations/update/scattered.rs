@@ -2,8 +2,9 @@
 
 use std::panic::Location;
 
+use pytree_kernels::base::dtype::DType;
+
 use super::Update;
-use crate::base::dtype::DType;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
@@ -132,8 +133,9 @@ impl Scattered {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::AbstractArray;
+
     use super::*;
-    use crate::base::dtype::AbstractArray;
     use crate::tensor::stage::stage;
     use crate::tensor::trace::Recorder;
 

@@ -9,8 +9,8 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pytree_core::bug::{expect_next, pairs};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::primitives::body::rules::no_forward_mode;
 use crate::primitives::body::{
     Batched, Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places,

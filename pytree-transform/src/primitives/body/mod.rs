@@ -26,9 +26,10 @@ pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
 pub(crate) use self::linearized::Linearized;
 pub(crate) use self::rule::Rule;
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::jaxpr::{debug_verify, run_checked};
 use crate::primitives::body::program::{Compile, Program, Slots};

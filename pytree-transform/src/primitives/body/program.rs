@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::tensor::jaxpr::Jaxpr;
 
 /// The arrays that a running program holds, by slot number. A slot is a memory cell for one array. All slots are empty

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::collections::HashSet;
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::primitives::body::Linearized;
 use crate::primitives::dot::DotGeneral;
 use crate::tensor::jaxpr::Variable;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::base::array::Array;
+use pytree_kernels::base::array::Array;
+
 use crate::base::error::or_panic;
 use crate::primitives::body::in_places;
 use crate::tensor::Tensor;

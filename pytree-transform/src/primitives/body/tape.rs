@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pytree_core::bug::pairs;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 
 use super::{Names, lower_groups, processes};
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::gather::take;

@@ -10,14 +10,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_next};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::AxisList;
 use smallvec::smallvec;
 
 use super::unbound;
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::bits::with_bits;
-use crate::base::dtype::{AbstractArray, DType};
-use crate::base::shape::AxisList;
 use crate::primitives::reduce;
 use crate::primitives::shape::Transpose;
 use crate::tensor::evaluation;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::SmallVec;
 
 use super::{AllGather, Names, lower_reduction, processes};
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::reduce;
 use crate::primitives::shape::move_axis;

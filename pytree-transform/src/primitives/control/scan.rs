@@ -11,12 +11,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::bits::with_bits;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};

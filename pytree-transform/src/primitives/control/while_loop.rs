@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_next, pairs};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{

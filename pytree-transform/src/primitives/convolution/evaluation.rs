@@ -9,16 +9,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::{Array, reused, row_major_strides};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::base::threads;
 use smallvec::smallvec;
 
 use super::phases::Parts;
 use super::problem::Rows;
 use super::single_product::single_product;
 use super::{Convolution, DimensionNumbers};
-use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::AbstractArray;
-use crate::base::shape::{AxisList, PerAxis, Shape};
-use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, multiply};
 use crate::primitives::shape::gather;
 
@@ -32,7 +32,7 @@ pub(super) fn convolve<T: Factor>(
     let shape = expect_some(shape, "padding that the shape rule accepts");
     let no_terms = input.info.is_empty() || kernel.info.is_empty();
     if no_terms || shape.contains(&0) {
-        return Array::zeros(&AbstractArray::new(T::DTYPE, &shape));
+        return Array::zeros(&AbstractArray::new(T::dtype(), &shape));
     }
     let product = single_product(convolution, [input.shape(), kernel.shape(), &shape]);
     if let Some((loops, offset)) = product {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use pytree_kernels::base::dtype::AbstractArray;
+
 use super::{Axes, Convolution, DimensionNumbers};
-use crate::base::dtype::AbstractArray;
 use crate::tensor::stablehlo::{Array64, Block, Padding, Value};
 
 impl Convolution {

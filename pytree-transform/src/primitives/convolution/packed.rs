@@ -4,10 +4,11 @@
 
 use std::ops::Range;
 
+use pytree_kernels::base::array::{give_back, reused};
+use pytree_kernels::base::threads;
+
 use super::problem::Problem;
 use super::rows::Line;
-use crate::base::array::{give_back, reused};
-use crate::base::threads;
 use crate::primitives::dot::matrix_product::{
     Factor, LoopAxis, Loops, PER_NANOSECOND, Target, Write,
 };

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use pytree_kernels::base::array::{Array, give_back, reused, row_major_strides};
+use pytree_kernels::base::shape::{PerAxis, Shape};
+
 use super::Convolution;
 use super::problem::{Problem, Rows, WindowAxes, WindowAxis};
-use crate::base::array::{Array, give_back, reused, row_major_strides};
-use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::dot::matrix_product::Factor;
 use crate::primitives::shape::{add_by_strides, gather};
 use crate::primitives::sliding::{Phase, Progression};

@@ -1,9 +1,10 @@
 //! The transposes and the batching rule of a convolution. Each of these rules returns a convolution.
 
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{AxisList, Shape};
+
 use super::{Axes, Convolution, DimensionNumbers, convolve};
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::base::shape::{AxisList, Shape};
 use crate::primitives::create;
 use crate::primitives::shape::{move_axis, reshape};
 use crate::primitives::slice::reverse;

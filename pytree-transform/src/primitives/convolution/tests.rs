@@ -1,8 +1,8 @@
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::shape::{AxisList, PerAxis};
 use smallvec::smallvec;
 
 use super::{Axes, Convolution, DimensionNumbers, convolve};
-use crate::base::dtype::DType;
-use crate::base::shape::{AxisList, PerAxis};
 use crate::primitives::convert::convert;
 use crate::primitives::shape::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,

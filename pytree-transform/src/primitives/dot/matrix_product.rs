@@ -11,16 +11,16 @@ pub(in crate::primitives) use self::loops::{
     Layout, LoopAxis, Loops, Strided, joined, strides_read,
 };
 pub(crate) use self::summation::Summation;
-pub(in crate::primitives) use crate::base::target::Target;
+pub(in crate::primitives) use pytree_kernels::base::target::Target;
 use std::borrow::Cow;
 
-use crate::base::array::{give_back, reused};
-use crate::base::dtype::TensorElement;
-use crate::base::instructions::are_portable;
-use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
-use crate::base::target::{Following, Region, Then};
-use crate::base::threads;
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::{give_back, reused};
+use pytree_kernels::base::dtype::ArrayElement;
+use pytree_kernels::base::instructions::are_portable;
+use pytree_kernels::base::numbers::{greatest_common_divisor, least_common_multiple};
+use pytree_kernels::base::target::{Following, Region, Then};
+use pytree_kernels::base::threads;
 
 /// The number of multiplications of a product that one thread does in a nanosecond.
 pub(in crate::primitives) const PER_NANOSECOND: usize = 50;
@@ -139,14 +139,14 @@ struct Columns<'a, T> {
     unsafe_code,
     reason = "the bands and what follows them use different elements of the same memory"
 )]
-fn turn<T: TensorElement + Send + Sync>(
+fn turn<T: ArrayElement + Send + Sync>(
     source: Columns<'_, T>,
     mut target: Target<'_, T>,
     width: usize,
     threads: usize,
     then: Option<Then<'_>>,
 ) {
-    let rows = target.len() / width;
+    let rows = target.elements() / width;
     let run = |target: &mut Target<'_, T>, start: usize, end: usize| {
         let elements = target.slice_mut(start * width, (end - start) * width);
         turn_band(&source.elements[start..], source.stride, elements, width);
@@ -155,8 +155,8 @@ fn turn<T: TensorElement + Send + Sync>(
         }
     };
     let following = then.map(|then| then.following);
-    let nanoseconds = target.len() / TURNED_PER_NANOSECOND
-        + following_nanoseconds(following.as_ref(), target.len());
+    let nanoseconds = target.elements() / TURNED_PER_NANOSECOND
+        + following_nanoseconds(following.as_ref(), target.elements());
     let grain = following.map_or(1, |following| following.grain);
     let unit = least_common_multiple(BLOCK, grain / greatest_common_divisor(grain, width));
     let band = unit.map_or(rows, |unit| rows.div_ceil(threads).next_multiple_of(unit));
@@ -179,7 +179,7 @@ fn following_nanoseconds(following: Option<&Following>, elements: usize) -> usiz
 
 /// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
 /// line, so each line is read and written once.
-fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
+fn turn_band<T: ArrayElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
         let height = band.len() / width;
         for across in (0..width).step_by(BLOCK) {
@@ -201,7 +201,7 @@ fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], wi
 }
 
 /// Transposes a whole block. All its lengths are constants, so the loops have no bounds checks and no calls.
-fn turn_block<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
+fn turn_block<T: ArrayElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     let mut block = [[T::default(); BLOCK]; BLOCK];
     for column in 0..BLOCK {
         let line: &[T; BLOCK] = expect_some(source[column * stride..].first_chunk(), WHOLE);
@@ -354,7 +354,7 @@ pub(crate) enum Write {
 }
 
 /// An element type that has kernels of matrix products.
-pub(crate) trait Factor: TensorElement + Send + Sync {
+pub(crate) trait Factor: ArrayElement + Send + Sync {
     /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
@@ -418,7 +418,7 @@ macro_rules! float_factor {
                         right.len(),
                         [(depth.length, depth.right), (columns.length, columns.right)]
                     ) && within(
-                        target.len(),
+                        target.elements(),
                         [(rows.length, rows.result), (columns.length, columns.result)]
                     ),
                     "this is a bug in pytree: expected a matrix product whose positions are inside its operands; please report it"

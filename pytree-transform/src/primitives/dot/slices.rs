@@ -1,7 +1,8 @@
 //! Products of matrices in slices, for the kernels of other crates.
 
-use crate::base::dtype::TensorElement;
-use crate::base::threads;
+use pytree_kernels::base::threads;
+
+use crate::base::nested::TensorElement;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, multiply};
 
 /// Where the elements of a matrix are in a slice: element `[i, j]` is at the position `i * rows + j * columns`.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};

@@ -34,7 +34,7 @@ pub(crate) fn broadcast_together(
 pub(crate) fn broadcast_shapes(
     left: &[usize],
     right: &[usize],
-) -> Option<crate::base::shape::Shape> {
+) -> Option<pytree_kernels::base::shape::Shape> {
     let rank = left.len().max(right.len());
     let length = |shape: &[usize], axis: usize| {
         (axis + shape.len())

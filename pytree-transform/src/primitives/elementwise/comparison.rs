@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::base::array::{Array, Data};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use pytree_kernels::base::array::{Array, Data};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::operators::Operand;
@@ -42,7 +43,7 @@ impl Comparison {
         reason = "comparing is what this does, of all element types alike"
     )]
     fn evaluate_pair(self, left: &Array, right: &Array) -> Vec<bool> {
-        fn run<T: TensorElement>(
+        fn run<T: ArrayElement>(
             left: &Array,
             right: &Array,
             holds: impl Fn(T, T) -> bool,
@@ -53,7 +54,7 @@ impl Comparison {
                 .map(|(&l, &r)| holds(l, r))
                 .collect()
         }
-        crate::base::array::with_wide!(left.dtype(), T => match self {
+        pytree_kernels::base::array::with_wide!(left.dtype(), T => match self {
             Self::Eq => run::<T>(left, right, |l, r| l == r),
             Self::Ne => run::<T>(left, right, |l, r| l != r),
             Self::Lt => run::<T>(left, right, |l, r| l < r),

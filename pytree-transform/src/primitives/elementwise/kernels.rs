@@ -16,11 +16,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some};
+use pytree_kernels::base::array::{Array, reused};
+use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::elementary::{self, Elementary};
+use pytree_kernels::base::special;
 
-use crate::base::array::{Array, reused};
-use crate::base::dtype::{DType, TensorElement};
-use crate::base::elementary::{self, Elementary};
-use crate::base::special;
 use crate::tensor::elementwise::{Binary, Rounding, Unary};
 
 /// Elements to which a function of one number can be applied.
@@ -42,7 +42,7 @@ pub(super) struct InPlace(pub(super) Arc<Array>);
 /// handle.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
-impl<T: TensorElement> Map<T> for InPlace {
+impl<T: ArrayElement> Map<T> for InPlace {
     type Output = Array;
 
     #[inline(always)]
@@ -59,7 +59,7 @@ impl<T: TensorElement> Map<T> for InPlace {
     }
 }
 
-impl<T: TensorElement> Zip<T> for PairInPlace {
+impl<T: ArrayElement> Zip<T> for PairInPlace {
     type Output = Array;
 
     fn zip(self, function: impl Fn(T, T) -> T) -> Array {
@@ -100,7 +100,7 @@ impl<T: TensorElement> Zip<T> for PairInPlace {
 }
 
 /// A dtype and its scalar functions for all operations.
-pub(crate) trait Kernels: TensorElement {
+pub(crate) trait Kernels: ArrayElement {
     fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output;
     fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output;
 }
@@ -154,7 +154,7 @@ macro_rules! floats {
                     Unary::IntegerPower(3) => elements.map(|x| x * x * x),
                     Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
                     Unary::StopGradient => elements.map(|x| x),
-                    Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::DTYPE),
+                    Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::dtype()),
                 }
             }
 
@@ -201,7 +201,7 @@ macro_rules! floats {
                     | Binary::Xor
                     | Binary::ShiftLeft
                     | Binary::ShiftRight
-                    | Binary::ShiftRightArithmetic => no_kernel(&operation, Self::DTYPE),
+                    | Binary::ShiftRightArithmetic => no_kernel(&operation, Self::dtype()),
                 }
             }
         }
@@ -256,7 +256,7 @@ macro_rules! integers {
                         elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
                     }
                     Unary::StopGradient => elements.map(|x| x),
-                    _ => no_kernel(&operation, Self::DTYPE),
+                    _ => no_kernel(&operation, Self::dtype()),
                 }
             }
 
@@ -285,7 +285,7 @@ macro_rules! integers {
                     Binary::ShiftRightArithmetic => {
                         elements.zip(|l, r| (l as $signed >> inside(r).unwrap_or(Self::BITS - 1)) as Self)
                     }
-                    Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::DTYPE),
+                    Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::dtype()),
                 }
             }
         }
@@ -303,7 +303,7 @@ impl Kernels for bool {
         match operation {
             Unary::Not => elements.map(|x| !x),
             Unary::StopGradient => elements.map(|x| x),
-            _ => no_kernel(&operation, Self::DTYPE),
+            _ => no_kernel(&operation, Self::dtype()),
         }
     }
 
@@ -313,7 +313,7 @@ impl Kernels for bool {
             Binary::And => elements.zip(|l, r| l & r),
             Binary::Or => elements.zip(|l, r| l | r),
             Binary::Xor => elements.zip(|l, r| l ^ r),
-            _ => no_kernel(&operation, Self::DTYPE),
+            _ => no_kernel(&operation, Self::dtype()),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
 use pytree_core::bug::expect_next;
 use pytree_core::leaf::NumberKind;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::special::{LARGE, erf, erf_inv};
 
-use crate::base::dtype::DType;
 use crate::base::error::or_panic;
-use crate::base::special::{LARGE, erf, erf_inv};
 use crate::tensor::elementwise::{Binary, Rounding, Unary};
 use crate::tensor::stablehlo::{Block, Value, all_bits};
 

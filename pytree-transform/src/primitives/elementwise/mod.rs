@@ -11,7 +11,8 @@ mod lowering;
 pub(crate) mod operators;
 mod unary;
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::TensorError;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::Primitive;

@@ -5,7 +5,8 @@ use std::ops::{
     Not, Rem, RemAssign, Sub, SubAssign,
 };
 
-use crate::base::dtype::DType;
+use pytree_kernels::base::dtype::DType;
+
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;

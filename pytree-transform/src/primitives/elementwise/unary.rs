@@ -5,12 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::instructions::arch;
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::instructions::arch;
 use crate::primitives::elementwise::compare_with;
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
 use crate::primitives::elementwise::lowering::lower_unary;

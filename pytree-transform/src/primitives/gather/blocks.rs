@@ -1,11 +1,10 @@
 //! Kernels that read and update memory at indices, block by block.
 
 use pytree_core::bug::bug;
-
-use crate::base::array::{Array, Data, reused_bits};
-use crate::base::bits::Bits;
-use crate::base::dtype::{DType, TensorElement};
-use crate::base::narrow::{Extension, widened};
+use pytree_kernels::base::array::{Array, Data, reused_bits};
+use pytree_kernels::base::bits::Bits;
+use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::narrow::{Extension, widened};
 
 /// Converts an array of indices to positions on an axis of length `length`. Indices out of range are clamped to the
 /// nearest end, as JAX does.
@@ -78,7 +77,7 @@ pub(super) fn gather_blocks<T: Bits>(
 }
 
 /// Combines each block of `updates` with the block of `result` at the update's position.
-pub(super) fn scatter_blocks<T: TensorElement>(
+pub(super) fn scatter_blocks<T: ArrayElement>(
     mut result: Vec<T>,
     updates: &[T],
     positions: &[usize],

@@ -3,12 +3,13 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+
 use super::{
     Blocks, ScatterAdd, Take, check_indices, lower_positions, positions, scatter_blocks,
     write_batch_axes,
 };
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{ones_like, or_zeros, zeros_like};
@@ -59,7 +60,7 @@ pub(crate) fn scatter_by(
 }
 
 /// Elements that a scatter can combine.
-trait Combined: TensorElement {
+trait Combined: ArrayElement {
     fn times(self, other: Self) -> Self;
 }
 

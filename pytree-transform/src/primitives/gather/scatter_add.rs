@@ -2,14 +2,14 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, reused};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::Shape;
 use smallvec::smallvec;
 
 use super::blocks::{positions, scatter_blocks};
 use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
-use crate::base::array::{Array, reused};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::Shape;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::text_layout::Tuple;
 use crate::primitives::shape::check_positions;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{

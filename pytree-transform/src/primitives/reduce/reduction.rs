@@ -1,4 +1,4 @@
-//! The kernels of reductions. [`crate::base::fold`] defines the order in which the kernels combine elements.
+//! The kernels of reductions. [`pytree_kernels::base::fold`] defines the order in which the kernels combine elements.
 
 #![allow(
     clippy::inline_always,
@@ -6,16 +6,16 @@
 )]
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::{Array, give_back, reused, with_wide};
+use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::fold;
+use pytree_kernels::base::instructions::arch;
+use pytree_kernels::base::shape::AxisList;
 
-use crate::base::array::{Array, give_back, reused, with_wide};
-use crate::base::dtype::{DType, TensorElement};
-use crate::base::fold;
-use crate::base::instructions::arch;
-use crate::base::shape::AxisList;
 use crate::primitives::reduce::{Extremum, Reduction, without_axes};
 
 /// Elements that can be added and multiplied.
-pub(in crate::primitives) trait Number: TensorElement {
+pub(in crate::primitives) trait Number: ArrayElement {
     const ONE: Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -50,7 +50,7 @@ macro_rules! numbers {
 numbers!(f32, f64; i32, i64, u32);
 
 /// Elements with a least and a greatest value, which are the initial values of extrema.
-pub(in crate::primitives) trait Ordered: TensorElement {
+pub(in crate::primitives) trait Ordered: ArrayElement {
     const LEAST: Self;
     const GREATEST: Self;
 
@@ -101,7 +101,7 @@ ordered! {
 
 /// Reduces an array over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
 /// The groups are reduced one after the other, starting with the last group.
-pub(super) fn reduce<T: TensorElement>(
+pub(super) fn reduce<T: ArrayElement>(
     operand: &Array,
     axes: &[usize],
     start: T,
@@ -151,7 +151,7 @@ struct Middle<'a, T, C> {
     combine: C,
 }
 
-impl<T: TensorElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, C> {
+impl<T: ArrayElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, C> {
     type Output = ();
 
     #[inline(always)]

@@ -5,11 +5,12 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use pytree_kernels::base::array::{Array, reused};
+use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::instructions::arch;
+
 use super::Window;
 use super::windows::{Cursor, Windows, windows_of};
-use crate::base::array::{Array, reused};
-use crate::base::dtype::{DType, TensorElement};
-use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
 /// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.
@@ -30,7 +31,7 @@ pub(super) trait Kernel<T>: Copy {
 
 impl Windows {
     /// Computes the elements of the result, `inner` for each window, on parallel threads if there is enough work.
-    pub(super) fn share<T: TensorElement + Send>(
+    pub(super) fn share<T: ArrayElement + Send>(
         &self,
         target: &mut [T],
         kernel: impl Kernel<T> + Sync,
@@ -57,7 +58,7 @@ struct Part<'a, T, K> {
     kernel: K,
 }
 
-impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
+impl<T: ArrayElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
     type Output = ();
 
     #[inline(always)]
@@ -76,7 +77,7 @@ impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
 /// Computes whole blocks of `N` elements, beginning at element `done`. `at` is added to the offsets. Returns the first
 /// element that is not computed.
 #[inline(always)]
-fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
+fn blocks<T: ArrayElement, K: Kernel<T>, const N: usize>(
     kernel: K,
     offsets: &[usize],
     at: usize,

@@ -6,11 +6,12 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use pytree_kernels::base::array::{Array, reused};
+use pytree_kernels::base::dtype::DType;
+
 use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;
-use crate::base::array::{Array, reused};
-use crate::base::dtype::DType;
 use crate::primitives::reduce::{Extremum, Ordered, with_number};
 
 /// The order in which a maximum or a minimum prefers elements.

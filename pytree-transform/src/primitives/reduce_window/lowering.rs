@@ -1,12 +1,12 @@
 //! The lowering rules of the reductions of windows.
 
 use pytree_core::bug::bug;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::PerAxis;
 use smallvec::smallvec;
 
 use super::Window;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::base::shape::PerAxis;
 use crate::primitives::reduce::Extremum;
 use crate::tensor::stablehlo::{Array64, Block, Bound, Padding, Value, bound};
 

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
 use super::{Window, extrema, scatter};
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::reduce::Extremum;
 use crate::primitives::shape::batch_axis_first;

@@ -1,9 +1,9 @@
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::shape::PerAxis;
 use smallvec::smallvec;
 
 use super::selection::{SelectAndGatherAdd, SelectAndScatterAdd};
 use super::{ReduceWindowExtremum, ReduceWindowSum, Window, extremum_of_windows, sum_windows};
-use crate::base::dtype::DType;
-use crate::base::shape::PerAxis;
 use crate::primitives::reduce::Extremum;
 use crate::primitives::shape::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,

@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
+use pytree_kernels::base::array::{Array, row_major_strides};
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::base::threads;
+
 use super::Window;
-use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::AbstractArray;
-use crate::base::shape::{PerAxis, Shape};
-use crate::base::threads;
 use crate::primitives::sliding::Sliding;
 
 /// The number of elements of windows that one thread reduces in a nanosecond.

@@ -1,8 +1,9 @@
 //! Test helpers that compare the rules of a primitive with its evaluation.
 
-use crate::base::dtype::DType;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::shape::{AxisList, PerAxis};
+
 use crate::base::error::or_panic;
-use crate::base::shape::{AxisList, PerAxis};
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::reshape;
 use crate::primitives::slice::slice;

@@ -1,11 +1,10 @@
 //! Strided copies: the kernel of broadcasts, transposes, slices and reversals.
 
+use pytree_kernels::base::array::{Array, reused_bits};
+use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement};
+use pytree_kernels::base::shape::{PerAxis, Shape};
 use smallvec::SmallVec;
-
-use crate::base::array::{Array, reused_bits};
-use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, TensorElement};
-use crate::base::shape::{PerAxis, Shape};
 
 /// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
 /// strides).
@@ -100,7 +99,7 @@ fn gather_into<T: Bits>(
 
 /// Adds each element of `source` to its strided position in `target`. `shape` is the shape of `source`. This function
 /// is the transpose of [`gather`].
-pub(crate) fn add_by_strides<T: TensorElement>(
+pub(crate) fn add_by_strides<T: ArrayElement>(
     source: &[T],
     target: &mut [T],
     shape: &[usize],
@@ -113,7 +112,7 @@ pub(crate) fn add_by_strides<T: TensorElement>(
     }
 }
 
-fn add_into<T: TensorElement>(
+fn add_into<T: ArrayElement>(
     source: &[T],
     target: &mut [T],
     lengths: &[usize],

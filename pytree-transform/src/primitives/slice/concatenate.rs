@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use pytree_kernels::base::array::{Array, reused_bits};
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::PerAxis;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, reused_bits};
-use crate::base::bits::with_bits;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::PerAxis;
 use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::array::{Array, reused_bits, row_major_strides};
+use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, reused_bits, row_major_strides};
-use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::create::or_zeros;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 
-use crate::base::array::Array;
-use crate::base::bits::with_bits;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::bits::with_bits;
 
 /// The number of addresses that a thread remembers. Beyond it, the thread forgets all of them.
 const MANY: usize = 1 << 14;

@@ -3,10 +3,11 @@
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use super::{Attached, Buffer, Device, PartMaker, Sharding, on_host};
-use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 

@@ -5,8 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

@@ -1,10 +1,10 @@
 //! The shardings of the operands of a program, and the comparison of a spec with a tensor and a mesh.
 
 use pytree_core::suggest::Effort;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use super::{PartitionSpec, Sharding, SpecAxis};
-use crate::base::dtype::AbstractArray;
 use crate::base::error::Mistake;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

@@ -9,14 +9,14 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use super::constants::{Constants, as_inputs, with_lifted_constants};
 use super::slot::Slot;
 use super::structure::{ByStructure, Structure};
 use super::{Layout, Program, chosen, of_tensors};
-use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::checks;

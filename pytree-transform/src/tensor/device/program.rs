@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_some, pairs};
+use pytree_kernels::base::dtype::AbstractArray;
 
 use super::constants::with_lifted_constants;
 use super::{
@@ -16,7 +17,6 @@ use super::{
     PartitionedFunction, Sharding, on_host,
 };
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

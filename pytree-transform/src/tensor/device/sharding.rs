@@ -7,10 +7,10 @@ use std::fmt;
 use std::ops::Range;
 
 use pytree_core::bug::expect_some;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::device::{PartitionSpec, SpecAxis};
 
@@ -227,8 +227,9 @@ impl fmt::Debug for Sharding {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::base::dtype::DType;
+
     use super::*;
-    use crate::base::dtype::DType;
 
     fn sharding(divided: [Option<usize>; 2]) -> Sharding {
         let mesh = MeshAxes::new(vec![("data".into(), 2), ("model".into(), 3)]);

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::AbstractArray;
 
 use super::{Attached, Device, DeviceArray, Mesh, PartitionSpec, Sharding, problems_of};
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, or_panic};
 use crate::tensor::Tensor;
 

@@ -10,10 +10,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

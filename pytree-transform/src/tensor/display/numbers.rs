@@ -3,10 +3,10 @@
 
 use half::{bf16, f16};
 use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
+use pytree_kernels::base::array::{Array, Data};
+use pytree_kernels::base::dtype::DType;
 
 use super::PRECISION;
-use crate::base::array::{Array, Data};
-use crate::base::dtype::DType;
 
 /// Writes a single float as Python does. `scientific` is the shortest text with an exponent that identifies `value`.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {

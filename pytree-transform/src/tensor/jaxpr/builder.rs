@@ -3,11 +3,11 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use super::{Equation, Jaxpr, Variable};
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Outputs, Primitive};
 

@@ -4,10 +4,10 @@ use std::fmt::{self, Write as _};
 use std::panic::Location;
 
 use pytree_core::bug::bug;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::SmallVec;
 
-use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use half::{bf16, f16};
+use pytree_kernels::base::array::{Array, with_type};
+use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::dtype::{ArrayElement, DType};
 
-use crate::base::array::{Array, with_type};
-use crate::base::bits::with_bits;
-use crate::base::dtype::{DType, TensorElement};
 use crate::tensor::stablehlo::types::write_type;
 
 /// A constant of at most this many elements is written as a list of numbers, which people can read. Longer constants
@@ -31,7 +31,7 @@ pub(crate) fn table(rows: &[Vec<usize>]) -> String {
 }
 
 /// An element that can be written as text.
-pub(crate) trait Literal: TensorElement {
+pub(crate) trait Literal: ArrayElement {
     /// Appends the element, for instance `1.5`. A float without an exact decimal form, such as NaN, is written as its
     /// bits in hexadecimal digits.
     fn write(self, text: &mut String);
@@ -173,6 +173,6 @@ fn write_nested<T: Literal>(text: &mut String, elements: &[T], shape: &[usize]) 
 /// Returns a number as text, converted to a dtype like Rust's `as`.
 pub(crate) fn number(dtype: DType, value: f64) -> String {
     let mut text = String::new();
-    with_type!(dtype, T => <T as TensorElement>::from_number(value).write(&mut text));
+    with_type!(dtype, T => <T as ArrayElement>::from_number(value).write(&mut text));
     text
 }

@@ -5,12 +5,13 @@ use std::panic::Location;
 use pytree_core::bug::{expect_some, pairs};
 use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::narrow;
+use pytree_kernels::base::narrow::Extension;
 use smallvec::SmallVec;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
-use crate::base::narrow::Extension;
 use crate::tensor::Tensor;
 use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
@@ -167,7 +168,7 @@ impl Block<'_> {
         if is_empty && !infos.is_empty() && !primitive.has_effect() {
             return Ok(infos.iter().map(|info| self.number(info, 0.0)).collect());
         }
-        let is_narrow = |operand: &Value| operand.dtype().is_narrow();
+        let is_narrow = |operand: &Value| narrow::is_narrow(operand.dtype());
         if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
             return primitive.lower(self, operands, infos);
         }
@@ -186,7 +187,7 @@ impl Block<'_> {
     ) -> Lowered {
         let wide = operands
             .iter()
-            .map(|it| AbstractArray::new(it.dtype().wide(), &it.info.shape))
+            .map(|it| AbstractArray::new(narrow::wide(it.dtype()), &it.info.shape))
             .collect::<SmallVec<[AbstractArray; 4]>>();
         let wide = primitive.abstract_evaluation(&wide.iter().collect::<SmallVec<[_; 4]>>())?;
         let wide: Outputs<&AbstractArray> = wide.iter().collect();
@@ -212,7 +213,7 @@ impl Block<'_> {
     /// Converts a value of a narrow dtype to the dtype in which kernels compute.
     fn widened(&mut self, operand: &Value, extension: Extension) -> Value {
         let dtype = operand.dtype();
-        if !dtype.is_narrow() {
+        if !narrow::is_narrow(dtype) {
             return operand.clone();
         }
         // A conversion to a wider integer copies the sign bit if the dtype of the operand is signed. For another
@@ -226,10 +227,10 @@ impl Block<'_> {
         let wide = match extended {
             Some(same_bits) => {
                 let bits = self.converted(operand, same_bits);
-                self.converted(&bits, same_bits.wide())
+                self.converted(&bits, narrow::wide(same_bits))
             }
             None => operand.clone(),
         };
-        self.converted(&wide, dtype.wide())
+        self.converted(&wide, narrow::wide(dtype))
     }
 }

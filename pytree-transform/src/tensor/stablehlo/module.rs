@@ -6,8 +6,8 @@ use std::panic::Location;
 
 use pytree_core::TreeDef;
 use pytree_core::bug::{expect_some, pairs};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

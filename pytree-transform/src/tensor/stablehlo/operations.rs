@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use smallvec::SmallVec;
 
-use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
-use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::tensor::stablehlo::block::{Block, Value, single};
 use crate::tensor::stablehlo::types::Array64;
 

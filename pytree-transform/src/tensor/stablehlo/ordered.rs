@@ -6,7 +6,8 @@
 //! floats, in which NaN is beyond infinity. This costs some elementwise operations, which XLA fuses, and no message
 //! more. A second reduction of flags would be a second message.
 
-use crate::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+
 use crate::base::error::TensorError;
 use crate::tensor::stablehlo::block::{Block, Value};
 use crate::tensor::stablehlo::types::Bound;

@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::{Mistake, TensorError};
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::device::{PartitionSpec, Sharding, SpecAxis, problems_of};

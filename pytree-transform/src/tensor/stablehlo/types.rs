@@ -3,8 +3,7 @@
 use std::fmt;
 
 use pytree_core::leaf::NumberKind;
-
-use crate::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 /// The smallest or the greatest number of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! the length of the axis.
 
 use pytree_core::level::{Level, with_levels};
+use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};

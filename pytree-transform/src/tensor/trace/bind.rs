@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use pytree_core::bug::{bug, expect_some, pairs};
 use pytree_core::level::with_levels;
+use pytree_kernels::base::array;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use crate::base::array;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
@@ -94,15 +94,14 @@ fn check_memory(
     operands: &[&AbstractArray],
     is_elsewhere: bool,
 ) -> Result<(), TensorError> {
-    let bytes = |info: &AbstractArray| info.spanned_bytes();
     let granted = || {
         is_elsewhere
             || operands
                 .iter()
-                .any(|operand| bytes(operand) >= bytes(result))
+                .any(|operand| array::spanned_bytes(operand) >= array::spanned_bytes(result))
             || array::is_granted(result)
     };
-    if result.fits_memory() && granted() {
+    if array::fits_memory(result) && granted() {
         return Ok(());
     }
     Err(TensorError::too_large(operation, result))

@@ -34,12 +34,13 @@ pub(crate) use self::recorder::Recorder;
 pub(crate) use self::stand_ins::{Captured, standing_in};
 use self::streams::CreatedKeys;
 pub(crate) use self::streams::{is_same_for_all_examples, note_created_key};
-use crate::base::dtype::AbstractArray;
+use pytree_core::bug::bug;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::BatchAxis;
-use pytree_core::bug::bug;
 
 /// The way in which a trace level interprets operations.
 #[derive(Debug)]

@@ -8,7 +8,8 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::tensor::Tensor;
 
 thread_local! {

@@ -6,10 +6,10 @@ use std::panic::Location;
 use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::graph;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::shape::{PerAxis, Shape};
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;

@@ -5,8 +5,9 @@ use std::panic::Location;
 use pytree_core::TreeDef;
 use pytree_core::boundary::Outcome;
 use pytree_core::boundary::flatten_with_references;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::text_layout::with_article;
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::body::rules::bind_all;
@@ -113,7 +114,7 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
     assert!(
         predicate.rank() == 0 && predicate.dtype() == DType::Bool,
         "cannot choose a branch by {}: the predicate of cond must be a bool without axes; compare the tensor, for instance with `.greater(0.0)`, reduce it with `.all()` or `.any()`, or use `select` to choose element by element",
-        predicate.info().with_article()
+        with_article(predicate.info())
     );
     choose(
         Recorder::Cond,
@@ -163,7 +164,7 @@ where
     assert!(
         index.rank() == 0 && integer,
         "cannot choose a branch by {}: the index of switch must be an integer without axes; take one element of the tensor, or convert the tensor with `.convert(DType::I32)`",
-        index.info().with_article()
+        with_article(index.info())
     );
     assert!(
         !branches.is_empty(),

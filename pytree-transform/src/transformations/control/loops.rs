@@ -6,8 +6,9 @@ use std::panic::Location;
 use pytree_core::boundary::{flatten_with_references, unflatten_with_new_references};
 use pytree_core::bug::expect_some;
 use pytree_core::{References, TreeDef, graph};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::text_layout::with_article;
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::body::rules::bind_all;
@@ -442,7 +443,7 @@ fn value_of(bound: Bound) -> Bound {
         assert!(
             tensor.rank() == 0 && tensor.dtype() == DType::I32,
             "cannot use {} as a bound of a loop: the bounds of fori_loop must be i32 scalars; convert with `.convert(DType::I32)`",
-            tensor.info().with_article()
+            with_article(tensor.info())
         );
         if !tensor.is_traced() {
             return Bound::Number(tensor.item::<i32>());

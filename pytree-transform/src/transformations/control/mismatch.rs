@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{References, TreeDef};
-
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
 
 /// Returns a line for each difference between the found and the expected structure, shapes and dtypes.
 pub(crate) fn differences(

@@ -3,8 +3,9 @@
 use std::panic::Location;
 
 use pytree_core::boundary::flatten_with_references;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::text_layout::with_article;
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::body::rules::bind_all;
@@ -89,7 +90,7 @@ pub(crate) fn repeat<C: Traceable, H, E>(
     assert!(
         info.rank() == 0 && info.dtype == DType::Bool,
         "cannot use {} as the condition of a loop: the condition of {recorder} must return a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`",
-        info.with_article()
+        with_article(&info)
     );
     let (mut body, body_captured, recorded) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use pytree_core::{TreeDef, graph};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pytree_core::bug::{expect_some, pairs};
 use pytree_core::{TreeDef, graph, partition};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
 use crate::primitives::body::rules::bind_all;
 use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places};

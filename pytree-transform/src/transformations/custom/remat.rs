@@ -4,8 +4,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::boundary::flatten_with_references;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
 use crate::primitives::body::remat::RematPolicy;
 use crate::primitives::body::{Body, Derivative};

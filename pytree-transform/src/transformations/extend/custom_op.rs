@@ -3,7 +3,8 @@
 use std::fmt;
 use std::hash::Hash;
 
-use crate::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::stablehlo::{Block, Value};

@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::array::Array;
-use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;

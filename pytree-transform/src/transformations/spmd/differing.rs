@@ -6,8 +6,8 @@
 use pytree_core::bug::pairs;
 use pytree_core::kind::{BatchStat, CollectionId};
 use pytree_core::{LeafKind, TreeDef};
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;

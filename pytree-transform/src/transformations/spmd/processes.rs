@@ -15,10 +15,11 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
+
 use self::connection::Connection;
-use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
-use crate::base::dtype::AbstractArray;
 use crate::executor;
 use crate::jaxpr::run_checked;
 use crate::operations::indexing::Index;

@@ -2,9 +2,9 @@
 
 use pytree_core::TreeDef;
 use pytree_core::bug::{expect_at, pairs};
+use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::AbstractArray;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 use crate::tensor::device::Sharding;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::dtype::AbstractArray;
 use crate::primitives::body::Body;
 use crate::primitives::body::rules::{bind_all, with_tangents};
 use crate::primitives::call::call;

@@ -12,12 +12,12 @@ use crate::base::special::polynomial_f64;
 /// Computes 1 - erf(x) in double precision, and rounds the result to f32. The result is accurate even if erf(x) is near
 /// 1.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub(crate) fn erfc_f32(x: f32) -> f32 {
+pub fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
 }
 
 /// Computes the error function (Cody, "Rational Chebyshev approximations for the error function", 1969).
-pub(crate) fn erf_f64(x: f64) -> f64 {
+pub fn erf_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return erf_near_zero(x);
     }
@@ -29,7 +29,7 @@ pub(crate) fn erf_f64(x: f64) -> f64 {
 }
 
 /// Returns 1 - erf(x) by the approximations of [`erf_f64`]. The result is accurate even if erf(x) is near 1.
-pub(crate) fn erfc_f64(x: f64) -> f64 {
+pub fn erfc_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return 1.0 - erf_near_zero(x);
     }
@@ -67,21 +67,24 @@ fn erfc_beyond(x: f64) -> f64 {
 // The coefficients of numerators and denominators. `NEAR` has polynomials of x² for |x| ≤ 0.46875. `MIDDLE` has
 // polynomials of |x| for greater |x| up to 4. `FAR` has polynomials of 1/x² for |x| above 4. The lowering to StableHLO
 // also uses these coefficients.
-pub(crate) const NEAR_NUMERATOR: [f64; 5] = [
+/// The numerator near 0.
+pub const NEAR_NUMERATOR: [f64; 5] = [
     1.85777706184603153e-1,
     3.16112374387056560e0,
     1.13864154151050156e2,
     3.77485237685302021e2,
     3.20937758913846947e3,
 ];
-pub(crate) const NEAR_DENOMINATOR: [f64; 5] = [
+/// The denominator near 0.
+pub const NEAR_DENOMINATOR: [f64; 5] = [
     1.0,
     2.36012909523441209e1,
     2.44024637934444173e2,
     1.28261652607737228e3,
     2.84423683343917062e3,
 ];
-pub(crate) const MIDDLE_NUMERATOR: [f64; 9] = [
+/// The numerator in the middle.
+pub const MIDDLE_NUMERATOR: [f64; 9] = [
     2.15311535474403846e-8,
     5.64188496988670089e-1,
     8.88314979438837594e0,
@@ -92,7 +95,8 @@ pub(crate) const MIDDLE_NUMERATOR: [f64; 9] = [
     2.05107837782607147e3,
     1.23033935479799725e3,
 ];
-pub(crate) const MIDDLE_DENOMINATOR: [f64; 9] = [
+/// The denominator in the middle.
+pub const MIDDLE_DENOMINATOR: [f64; 9] = [
     1.0,
     1.57449261107098347e1,
     1.17693950891312499e2,
@@ -103,7 +107,8 @@ pub(crate) const MIDDLE_DENOMINATOR: [f64; 9] = [
     3.43936767414372164e3,
     1.23033935480374942e3,
 ];
-pub(crate) const FAR_NUMERATOR: [f64; 6] = [
+/// The numerator far from 0.
+pub const FAR_NUMERATOR: [f64; 6] = [
     1.63153871373020978e-2,
     3.05326634961232344e-1,
     3.60344899949804439e-1,
@@ -111,7 +116,8 @@ pub(crate) const FAR_NUMERATOR: [f64; 6] = [
     1.60837851487422766e-2,
     6.58749161529837803e-4,
 ];
-pub(crate) const FAR_DENOMINATOR: [f64; 6] = [
+/// The denominator far from 0.
+pub const FAR_DENOMINATOR: [f64; 6] = [
     1.0,
     2.56852019228982242e0,
     1.87295284992346725e0,

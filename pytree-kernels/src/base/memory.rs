@@ -5,18 +5,6 @@
 //!
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
 //! memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
-//!
-//! # Examples
-//! ```
-//! use pytree_transform::{DType, Tensor, memory};
-//! for _ in 0..3 {
-//!     let x = Tensor::full(DType::F32, [1000, 1000], 1.0);
-//!     drop(&x + &x);
-//! }
-//! assert!(memory::held() <= memory::limit());
-//! memory::release();
-//! assert_eq!(memory::held(), 0);
-//! ```
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,7 +40,7 @@ pub fn limit() -> usize {
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::memory;
+/// use pytree_kernels::base::memory;
 /// memory::set_limit(64 << 20);
 /// assert_eq!(memory::limit(), 64 << 20);
 /// ```

@@ -7,7 +7,8 @@
 use std::marker::PhantomData;
 
 /// The memory of a result. It may be shared by several parts of a computation, each of which uses other elements.
-pub(crate) struct Target<'a, T> {
+#[derive(Debug)]
+pub struct Target<'a, T> {
     first: *mut T,
     elements: usize,
     memory: PhantomData<&'a mut [T]>,
@@ -29,7 +30,8 @@ unsafe impl<T: Sync> Sync for Target<'_, T> {}
 
 impl<'a, T: Copy> Target<'a, T> {
     /// Returns a target with the elements of a slice.
-    pub(crate) fn new(elements: &'a mut [T]) -> Self {
+    #[inline]
+    pub fn new(elements: &'a mut [T]) -> Self {
         Self {
             first: elements.as_mut_ptr(),
             elements: elements.len(),
@@ -38,12 +40,14 @@ impl<'a, T: Copy> Target<'a, T> {
     }
 
     /// Returns the number of elements from the first one to the end of the memory.
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn elements(&self) -> usize {
         self.elements
     }
 
     /// Returns the address of the first element.
-    pub(crate) fn first(&self) -> *mut T {
+    #[inline]
+    pub fn first(&self) -> *mut T {
         self.first
     }
 
@@ -51,7 +55,8 @@ impl<'a, T: Copy> Target<'a, T> {
     ///
     /// # Panics
     /// Panics if there are fewer elements.
-    pub(crate) fn from(&mut self, start: usize) -> Target<'_, T> {
+    #[inline]
+    pub fn from(&mut self, start: usize) -> Target<'_, T> {
         Target {
             first: self.address(start),
             elements: self.elements - start,
@@ -64,7 +69,9 @@ impl<'a, T: Copy> Target<'a, T> {
     /// # Safety
     /// No element may be written through one of the targets while it is read or written through the other.
     #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
-    pub(crate) unsafe fn shared(&self) -> Self {
+    #[inline]
+    #[must_use]
+    pub unsafe fn shared(&self) -> Self {
         Self {
             first: self.first,
             elements: self.elements,
@@ -81,7 +88,7 @@ impl<'a, T: Copy> Target<'a, T> {
         clippy::inline_always,
         reason = "only inlined code is compiled for the wide instruction sets"
     )]
-    pub(crate) fn address_of(&self, start: usize, count: usize) -> *mut T {
+    pub fn address_of(&self, start: usize, count: usize) -> *mut T {
         self.check(start, count);
         self.first.wrapping_add(start)
     }
@@ -96,7 +103,7 @@ impl<'a, T: Copy> Target<'a, T> {
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
-    pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
+    pub fn slice(&self, start: usize, count: usize) -> &[T] {
         self.check(start, count);
         // SAFETY: the elements are in the memory, as checked, and no other target uses them.
         unsafe { std::slice::from_raw_parts(self.first.add(start), count) }
@@ -112,7 +119,7 @@ impl<'a, T: Copy> Target<'a, T> {
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
-    pub(crate) fn slice_mut(&mut self, start: usize, count: usize) -> &mut [T] {
+    pub fn slice_mut(&mut self, start: usize, count: usize) -> &mut [T] {
         self.check(start, count);
         // SAFETY: the elements are in the memory, as checked, and no other target uses them.
         unsafe { std::slice::from_raw_parts_mut(self.first.add(start), count) }
@@ -139,16 +146,21 @@ impl<'a, T: Copy> Target<'a, T> {
 
 /// Elements of a result: `rows` runs of `columns` neighbours. The first elements of two runs are `stride` elements apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
-    pub(crate) first: usize,
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
-    pub(crate) stride: usize,
+pub struct Region {
+    /// The position of the first element.
+    pub first: usize,
+    /// The number of runs.
+    pub rows: usize,
+    /// The number of elements of a run.
+    pub columns: usize,
+    /// The distance of the first elements of two runs.
+    pub stride: usize,
 }
 
 impl Region {
     /// Returns the elements from `start` to `end`.
-    pub(crate) fn between(start: usize, end: usize) -> Self {
+    #[inline]
+    pub fn between(start: usize, end: usize) -> Self {
         Self {
             first: start,
             rows: 1,
@@ -158,7 +170,8 @@ impl Region {
     }
 
     /// Returns the position after the last element.
-    pub(crate) fn end(&self) -> usize {
+    #[inline]
+    pub fn end(&self) -> usize {
         self.first + self.rows.saturating_sub(1) * self.stride + self.columns
     }
 }
@@ -166,24 +179,30 @@ impl Region {
 /// A computation that continues with the regions of a result. It runs on the thread that has computed a region, while the
 /// region is in the caches of its core.
 #[derive(Clone, Copy)]
-pub(crate) struct Then<'a> {
-    pub(crate) run: &'a (dyn Fn(Region) + Sync),
-    pub(crate) following: Following,
+#[allow(missing_debug_implementations, reason = "a closure has none")]
+pub struct Then<'a> {
+    /// Runs the computation on a region.
+    pub run: &'a (dyn Fn(Region) + Sync),
+    /// The regions that it may get.
+    pub following: Following,
 }
 
 /// How the result of a computation may be divided into regions, with which another computation continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Following {
+pub struct Following {
     /// A region of whole rows begins at a multiple of this number of elements.
-    pub(crate) grain: usize,
-    pub(crate) rows: Rows,
+    pub grain: usize,
+    /// Whether a region may hold a part of each row.
+    pub rows: Rows,
     /// About how many nanoseconds one thread takes to continue with 1,000 elements.
-    pub(crate) nanoseconds: usize,
+    pub nanoseconds: usize,
 }
 
 /// Whether a region may hold a part of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub enum Rows {
+    /// A region holds whole rows.
     Whole,
+    /// A region may hold a part of each row.
     Divisible,
 }

@@ -14,7 +14,7 @@ use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
 /// infinite at ±1, and NaN outside of [-1, 1].
-pub(crate) fn erf_inv_f32(x: f32) -> f32 {
+pub fn erf_inv_f32(x: f32) -> f32 {
     if x.abs() == 1.0 {
         return x * f32::INFINITY;
     }
@@ -92,7 +92,7 @@ fn log_f32(x: f32) -> f32 {
 }
 
 /// Computes the inverse of the error function by Giles's polynomials for double precision.
-pub(crate) fn erf_inv_f64(x: f64) -> f64 {
+pub fn erf_inv_f64(x: f64) -> f64 {
     if x.abs() == 1.0 {
         return x * f64::INFINITY;
     }
@@ -108,7 +108,8 @@ pub(crate) fn erf_inv_f64(x: f64) -> f64 {
 }
 
 // The coefficients of the polynomials. The lowering to StableHLO also uses these coefficients.
-pub(crate) const CENTRE_F32: [f32; 9] = [
+/// The polynomial for the centre, in f32.
+pub const CENTRE_F32: [f32; 9] = [
     2.8102264e-8,
     3.4327394e-7,
     -3.5233877e-6,
@@ -119,7 +120,8 @@ pub(crate) const CENTRE_F32: [f32; 9] = [
     2.4664073e-1,
     1.5014094,
 ];
-pub(crate) const TAIL_F32: [f32; 9] = [
+/// The polynomial for the tails, in f32.
+pub const TAIL_F32: [f32; 9] = [
     -2.0021426e-4,
     1.0095056e-4,
     1.3493432e-3,
@@ -130,7 +132,8 @@ pub(crate) const TAIL_F32: [f32; 9] = [
     1.001674,
     2.8329768,
 ];
-pub(crate) const CENTRE: [f64; 23] = [
+/// The polynomial for the centre, in f64.
+pub const CENTRE: [f64; 23] = [
     -3.64441206401782e-21,
     -1.6850591381820166e-19,
     1.28584807152564e-18,
@@ -155,7 +158,8 @@ pub(crate) const CENTRE: [f64; 23] = [
     0.24015818242558962,
     1.6536545626831027,
 ];
-pub(crate) const TAIL: [f64; 19] = [
+/// The polynomial for the tails, in f64.
+pub const TAIL: [f64; 19] = [
     2.2137376921775787e-09,
     9.0756561938885391e-08,
     -2.7517406297064545e-07,
@@ -176,7 +180,8 @@ pub(crate) const TAIL: [f64; 19] = [
     1.0052589676941592,
     3.0838856104922208,
 ];
-pub(crate) const FAR_TAIL: [f64; 17] = [
+/// The polynomial for the far tails, in f64.
+pub const FAR_TAIL: [f64; 17] = [
     -2.7109920616438573e-11,
     -2.5556418169965252e-10,
     1.5076572693500548e-09,

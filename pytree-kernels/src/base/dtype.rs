@@ -3,10 +3,9 @@
 use std::fmt;
 
 use half::{bf16, f16};
-use pytree_core::leaf::NumberKind;
-use pytree_core::{Element, ElementType};
+use pytree_base::dtype::{ElementType, NumberKind};
 
-use crate::base::nested::NestedArray;
+use crate::base::array::Data;
 use crate::base::shape::Shape;
 
 /// The element type (dtype) of a tensor.
@@ -16,10 +15,10 @@ use crate::base::shape::Shape;
 /// reductions accumulate in f32 and round once at the end. An f64 or an integer is first converted to f32, as in XLA.
 ///
 /// **Integers** wrap around in arithmetic, as in JAX. The sums and products of many integers of 8 and 16 bits have 32
-/// bits: [`sum`](crate::Tensor::sum), [`prod`](crate::Tensor::prod), [`cumsum`](crate::Tensor::cumsum) and their
-/// variants return i32 for i8 and i16, and u32 for u8 and u16. These are the dtypes of JAX without x64. NumPy always
-/// returns 64 bits: convert to i64 first if 32 bits are not enough. Products of matrices, convolutions and sums of
-/// segments keep the dtype, as in JAX. A conversion from a float saturates, and NaN becomes 0.
+/// bits: `Tensor::sum`, `Tensor::prod`, `Tensor::cumsum` and their variants return i32 for i8 and i16, and u32 for u8 and
+/// u16. These are the dtypes of JAX without x64. NumPy always returns 64 bits: convert to i64 first if 32 bits are not
+/// enough. Products of matrices, convolutions and sums of segments keep the dtype, as in JAX. A conversion from a float
+/// saturates, and NaN becomes 0.
 ///
 /// In each dtype, a computation returns the same bits with and without `jit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,16 +43,19 @@ pub enum DType {
 
 impl DType {
     /// Returns the size of one element in bytes.
+    #[inline]
     pub const fn bytes(self) -> usize {
         self.element().bytes()
     }
 
     /// Returns whether this is a float type. Only float tensors have gradients.
+    #[inline]
     pub const fn is_float(self) -> bool {
         self.element().is_float()
     }
 
     /// Returns whether this is an integer type. `bool` is not an integer type.
+    #[inline]
     pub const fn is_integer(self) -> bool {
         self.element().is_integer()
     }
@@ -64,28 +66,11 @@ impl DType {
         self.element().kind()
     }
 
-    /// Returns the dtype in which the kernels of primitives compute: f32 for half-precision floats, and an integer of
-    /// 32 bits for narrower integers. For all other dtypes, returns the dtype itself.
-    pub(crate) const fn wide(self) -> Self {
-        match self.kind() {
-            NumberKind::Float if self.is_narrow() => Self::F32,
-            NumberKind::Signed if self.is_narrow() => Self::I32,
-            NumberKind::Unsigned if self.is_narrow() => Self::U32,
-            _ => self,
-        }
-    }
-
     /// Returns the dtype of this size whose numbers have the kind `kind`, or `None` if there is not exactly one.
     pub fn with_kind(self, kind: NumberKind) -> Option<Self> {
         let is_found = |dtype: &&Self| dtype.kind() == kind && dtype.bytes() == self.bytes();
         let mut found = Self::ALL.iter().filter(is_found);
         found.next().copied().filter(|_| found.next().is_none())
-    }
-
-    /// Returns whether this dtype is narrower than the dtype in which kernels compute.
-    #[inline]
-    pub(crate) const fn is_narrow(self) -> bool {
-        self.bytes() < 4 && !matches!(self, Self::Bool)
     }
 
     /// Returns the least and the greatest number of an integer type, or `None` for other types.
@@ -96,11 +81,6 @@ impl DType {
             None => None,
         }
     }
-
-    /// Returns the greatest finite number of a float type, or `None` for other types.
-    pub(crate) fn greatest_float(self) -> Option<f64> {
-        self.element().float_range().map(|(_, greatest)| greatest)
-    }
 }
 
 impl fmt::Display for DType {
@@ -109,34 +89,28 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that can be the element of a tensor.
-pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = Self> {
-    /// The dtype of this Rust type.
-    const DTYPE: DType;
+/// A Rust type that can be the element of an array.
+pub trait ArrayElement: Copy + fmt::Debug + Default + PartialOrd + Send + Sync + 'static {
+    /// Returns the dtype of this Rust type.
+    fn dtype() -> DType;
 
     /// Converts a number like Rust's `as`. For bool, returns whether the number is nonzero.
-    #[doc(hidden)]
     fn from_number(value: f64) -> Self;
 
     /// Converts the position of an element to a number of this type.
-    #[doc(hidden)]
     fn from_position(position: usize) -> Self;
 
     /// Returns the elements of `data`, or `None` if they have another type.
-    #[doc(hidden)]
-    fn slice(data: &crate::base::array::Data) -> Option<&[Self]>;
+    fn slice(data: &Data) -> Option<&[Self]>;
 
     /// Returns the elements of `data` for writing, or `None` if they have another type.
-    #[doc(hidden)]
-    fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]>;
+    fn slice_mut(data: &mut Data) -> Option<&mut [Self]>;
 
     /// Returns the elements of `data` by value, or `None` if they have another type.
-    #[doc(hidden)]
-    fn vector(data: crate::base::array::Data) -> Option<Vec<Self>>;
+    fn vector(data: Data) -> Option<Vec<Self>>;
 
     /// Wraps elements in the variant of `Data` for this type.
-    #[doc(hidden)]
-    fn data(elements: Vec<Self>) -> crate::base::array::Data;
+    fn data(elements: Vec<Self>) -> Data;
 }
 
 macro_rules! elements {
@@ -145,7 +119,7 @@ macro_rules! elements {
             /// All dtypes, in the order of the variants.
             pub const ALL: &'static [Self] = &[$(Self::$dtype,)*];
 
-            /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
+            /// Returns the [`ElementType`] that corresponds to this dtype.
             #[inline]
             pub const fn element(self) -> ElementType {
                 match self {
@@ -155,7 +129,8 @@ macro_rules! elements {
 
             /// Returns the dtype of tensors that corresponds to an [`ElementType`], or `None` if tensors have no such
             /// dtype.
-            pub const fn from_element(element: ElementType) -> Option<Self> {
+            #[inline]
+    pub const fn from_element(element: ElementType) -> Option<Self> {
                 Some(match element {
                     $(ElementType::$dtype => Self::$dtype,)*
                     _ => return None,
@@ -170,34 +145,37 @@ macro_rules! elements {
             trivial_numeric_casts,
             reason = "a number written by the user takes the tensor's type"
         )]
-        impl TensorElement for $element {
-            const DTYPE: DType = DType::$dtype;
+        impl ArrayElement for $element {
+            #[inline]
+            fn dtype() -> DType {
+                DType::$dtype
+            }
             fn from_number($value: f64) -> Self {
                 $number
             }
             fn from_position($at: usize) -> Self {
                 $position
             }
-            fn slice(data: &crate::base::array::Data) -> Option<&[Self]> {
+            fn slice(data: &Data) -> Option<&[Self]> {
                 match data {
-                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    Data::$dtype(elements) => Some(elements),
                     _ => None,
                 }
             }
-            fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]> {
+            fn slice_mut(data: &mut Data) -> Option<&mut [Self]> {
                 match data {
-                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    Data::$dtype(elements) => Some(elements),
                     _ => None,
                 }
             }
-            fn vector(data: crate::base::array::Data) -> Option<Vec<Self>> {
+            fn vector(data: Data) -> Option<Vec<Self>> {
                 match data {
-                    crate::base::array::Data::$dtype(elements) => Some(elements),
+                    Data::$dtype(elements) => Some(elements),
                     _ => None,
                 }
             }
-            fn data(elements: Vec<Self>) -> crate::base::array::Data {
-                crate::base::array::Data::$dtype(elements)
+            fn data(elements: Vec<Self>) -> Data {
+                Data::$dtype(elements)
             }
         }
     )*
@@ -229,6 +207,7 @@ pub struct AbstractArray {
 
 impl AbstractArray {
     /// Creates an abstract array from a dtype and a shape.
+    #[inline]
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self {
             dtype,
@@ -237,67 +216,22 @@ impl AbstractArray {
     }
 
     /// Returns the number of axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
     /// Returns the number of elements. Returns `usize::MAX` if the number does not fit into a `usize`. No tensor is so
     /// large.
+    #[inline]
     pub fn len(&self) -> usize {
         self.shape
             .iter()
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
-    /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length
-    /// 0 counts as length 1, so no stride is greater than the result.
-    pub(crate) fn spanned_bytes(&self) -> Option<usize> {
-        self.shape
-            .iter()
-            .try_fold(self.dtype.bytes(), |product, &length| {
-                product.checked_mul(length.max(1))
-            })
-    }
-
-    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space.
-    pub(crate) fn fits_memory(&self) -> bool {
-        const LARGEST: usize = match 1_usize.checked_shl(46) {
-            Some(bytes) => bytes,
-            None => isize::MAX.unsigned_abs(),
-        };
-        self.spanned_bytes().is_some_and(|bytes| {
-            bytes < LARGEST || (self.shape.contains(&0) && isize::try_from(bytes).is_ok())
-        })
-    }
-
-    /// Returns the size of all elements as text for messages, for instance `8 bytes`. A size above 2^128 is written as
-    /// a lower bound.
-    pub(crate) fn requested_bytes(&self) -> String {
-        let bytes = self
-            .shape
-            .iter()
-            .try_fold(self.dtype.bytes() as u128, |product, &length| {
-                product.checked_mul(length as u128)
-            });
-        match bytes {
-            Some(bytes) => format!("{bytes} bytes"),
-            None => "more than 2^128 bytes".to_owned(),
-        }
-    }
-
-    /// Returns the display with its article, for instance `an f32[6]`, for messages.
-    pub(crate) fn with_article(&self) -> String {
-        let text = self.to_string();
-        // The letters f and i are spoken with a vowel at the beginning: "an eff 32".
-        let article = if text.starts_with(['f', 'i']) {
-            "an"
-        } else {
-            "a"
-        };
-        format!("{article} {text}")
-    }
-
     /// Returns whether the array has no elements.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -313,32 +247,9 @@ impl fmt::Display for AbstractArray {
     }
 }
 
-/// Displays a list of axes or lengths in the notation of jaxprs, for instance `(2, 3)` or `(1,)`.
-pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
-
-impl fmt::Display for Tuple<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, number) in self.0.iter().enumerate() {
-            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn article_is_that_of_spoken_dtype() {
-        let text = |dtype| AbstractArray::new(dtype, [6]).with_article();
-        assert_eq!(text(DType::F32), "an f32[6]");
-        assert_eq!(text(DType::I64), "an i64[6]");
-        for dtype in [DType::U8, DType::BF16, DType::Bool] {
-            assert_eq!(text(dtype), format!("a {dtype}[6]"));
-        }
-    }
 
     #[test]
     fn dtypes_of_tensors_are_in_the_table() {
@@ -347,19 +258,6 @@ mod tests {
             assert_eq!(dtype.to_string(), format!("{dtype:?}").to_lowercase());
         }
         assert_eq!(DType::from_element(ElementType::U64), None);
-    }
-
-    #[test]
-    fn kernels_compute_in_wide_dtypes() {
-        for &dtype in DType::ALL {
-            let wide = match dtype {
-                DType::I8 | DType::I16 => DType::I32,
-                DType::U8 | DType::U16 => DType::U32,
-                DType::BF16 | DType::F16 => DType::F32,
-                other => other,
-            };
-            assert_eq!((dtype.wide(), dtype.is_narrow()), (wide, wide != dtype));
-        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if the caller runs
 //!   inside a job. So no caller waits for another caller's job, and nested calls cannot deadlock.
 //! - The division of work never changes a result: see [`crate::base::fold`] for sums, and
-//!   [`Loops::halves`](crate::primitives) for products.
+//!   `Loops::halves` for products.
 
 use std::any::Any;
 use std::hint;
@@ -37,18 +37,20 @@ const CHECKS: usize = 16;
 const SHORTEST: usize = 8_000;
 
 /// Returns whether several threads should share work that takes one thread a number of nanoseconds.
-pub(crate) fn are_worth(nanoseconds: usize) -> bool {
+#[inline]
+pub fn are_worth(nanoseconds: usize) -> bool {
     is_long(nanoseconds) && count() > 1
 }
 
 /// Returns whether work is long enough for several threads, if it takes one thread a number of nanoseconds.
-pub(crate) fn is_long(nanoseconds: usize) -> bool {
+#[inline]
+pub fn is_long(nanoseconds: usize) -> bool {
     nanoseconds >= SHORTEST
 }
 
 /// Returns the number of threads that share long work, including the calling thread. `PYTREE_NUM_THREADS` sets this
 /// number. If this environment variable is not set, `RAYON_NUM_THREADS` sets it. The default is the number of cores.
-pub(crate) fn count() -> usize {
+pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
         let set = count_in(|variable| std::env::var(variable).ok());
@@ -65,7 +67,7 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
 }
 
 /// A piece of work that any thread may do.
-pub(crate) type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
+pub type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Runs a function on every part, and returns when all parts are done. The threads of the library share the parts if all of them
 /// together take one thread long enough. `nanoseconds` estimates this time.
@@ -77,7 +79,7 @@ pub(crate) type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::extend::share;
+/// use pytree_kernels::base::threads::share;
 /// let mut roots: Vec<f64> = (0..1000).map(f64::from).collect();
 /// share(2 * roots.len(), roots.chunks_mut(250).collect(), |part| {
 ///     part.iter_mut().for_each(|x| *x = x.sqrt());
@@ -96,7 +98,7 @@ pub fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync)
 ///
 /// # Panics
 /// Panics if a part panics, with the same message. The panic occurs after all other parts have stopped.
-pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
+pub fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     let helpers = parts.len().min(count()).saturating_sub(1);
     let parts = Mutex::new(parts.into_iter());
     let next = || locked(&parts).next();

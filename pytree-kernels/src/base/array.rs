@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
-use crate::base::error::TensorError;
+use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::memory;
 use crate::base::shape::{PerAxis, Shape};
 
 /// The elements of an array.
 #[derive(Clone, Debug, PartialEq)]
-#[doc(hidden)]
-#[allow(missing_docs, reason = "the names say it all")]
+#[allow(missing_docs, reason = "the names are those of the dtypes")]
 pub enum Data {
     Bool(Vec<bool>),
     I8(Vec<i8>),
@@ -32,7 +30,7 @@ pub enum Data {
 
 impl Data {
     /// Returns the elements converted to `f64`. Large integers are rounded.
-    pub(crate) fn to_f64(&self) -> Vec<f64> {
+    pub fn to_f64(&self) -> Vec<f64> {
         fn converted<T: Copy + Into<f64>>(elements: &[T]) -> Vec<f64> {
             elements.iter().map(|&element| element.into()).collect()
         }
@@ -59,14 +57,17 @@ impl Data {
 /// three, so a tensor reads `info` without a branch.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
-pub(crate) struct Array {
-    pub(crate) info: AbstractArray,
-    pub(crate) data: Data,
+pub struct Array {
+    /// The dtype and shape.
+    pub info: AbstractArray,
+    /// The elements in row-major order.
+    pub data: Data,
 }
 
 /// Runs an expression with `$type` as an alias of the Rust type of a dtype. The expression is compiled for each dtype,
 /// so use this macro only for a few instructions. Use [`with_wide`] for computations, and
 /// [`with_bits`](crate::base::bits::with_bits) to move elements.
+#[macro_export]
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -118,13 +119,26 @@ macro_rules! with_type {
                 type $type = f64;
                 $body
             }
+            #[allow(unreachable_patterns, reason = "other crates need this arm")]
+            other => $crate::base::array::without_type(other),
         }
     };
 }
-pub(crate) use with_type;
+pub use with_type;
+
+/// Reports a dtype that [`with_type`] does not list.
+///
+/// # Panics
+/// Always.
+#[cold]
+#[track_caller]
+pub fn without_type(dtype: DType) -> ! {
+    bug(format_args!("a dtype with a Rust type, found {dtype}"))
+}
 
 /// Runs an expression with `$type` as an alias of the Rust type of a dtype. The dtype must not be narrow:
-/// [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands of kernels.
+/// [`widened`](crate::base::narrow::widened) converts the operands of kernels before.
+#[macro_export]
 macro_rules! with_wide {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -156,11 +170,15 @@ macro_rules! with_wide {
         }
     };
 }
-pub(crate) use with_wide;
+pub use with_wide;
 
+/// Reports a narrow dtype, for which no kernel is compiled.
+///
+/// # Panics
+/// Always.
 #[cold]
 #[track_caller]
-pub(crate) fn not_widened(dtype: DType) -> ! {
+pub fn not_widened(dtype: DType) -> ! {
     bug(format_args!("a wide dtype, found {dtype}"))
 }
 
@@ -168,33 +186,68 @@ pub(crate) fn not_widened(dtype: DType) -> ! {
 /// because a system that cannot grant so little memory cannot run the program at all.
 const TRIED: usize = 64 << 20;
 
+/// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length 0
+/// counts as length 1, so no stride is greater than the result.
+pub fn spanned_bytes(info: &AbstractArray) -> Option<usize> {
+    let mut lengths = info.shape.iter();
+    lengths.try_fold(info.dtype.bytes(), |product, &length| {
+        product.checked_mul(length.max(1))
+    })
+}
+
+/// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space.
+pub fn fits_memory(info: &AbstractArray) -> bool {
+    const LARGEST: usize = match 1_usize.checked_shl(46) {
+        Some(bytes) => bytes,
+        None => isize::MAX.unsigned_abs(),
+    };
+    spanned_bytes(info).is_some_and(|bytes| {
+        bytes < LARGEST || (info.shape.contains(&0) && isize::try_from(bytes).is_ok())
+    })
+}
+
+/// Returns the message about an array that does not fit into memory. A size above 2^128 bytes is a lower bound.
+pub fn too_large(operation: &str, info: &AbstractArray) -> String {
+    let mut lengths = info.shape.iter();
+    let bytes = lengths.try_fold(info.dtype.bytes() as u128, |product, &length| {
+        product.checked_mul(length as u128)
+    });
+    let bytes = bytes.map_or_else(
+        || "more than 2^128 bytes".to_owned(),
+        |bytes| format!("{bytes} bytes"),
+    );
+    format!(
+        "cannot make {info} by `{operation}`: {bytes} of memory are not available; check the lengths of the axes"
+    )
+}
+
 /// Returns whether an array is small enough to be allocated without a trial; see [`TRIED`].
-pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
-    info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
+pub fn is_surely_granted(info: &AbstractArray) -> bool {
+    spanned_bytes(info).is_some_and(|bytes| bytes < TRIED)
 }
 
 /// Returns whether the system grants the memory of an array. Without this trial, a failed allocation of a `Vec` would
 /// abort the process.
-pub(crate) fn is_granted(info: &AbstractArray) -> bool {
+pub fn is_granted(info: &AbstractArray) -> bool {
     let bytes = info.len().checked_mul(info.dtype.bytes());
     bytes.is_some_and(is_bytes_granted)
 }
 
 /// Returns whether the system grants this many bytes.
-pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
+pub fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
 #[cold]
 fn no_memory(info: &AbstractArray) -> ! {
-    let error = TensorError::too_large("allocate", info);
-    panic!("{error}")
+    panic!("{}", too_large("allocate", info))
 }
 
 impl Array {
     /// Creates an array from elements in row-major order. The number of elements must fit the shape.
-    pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
-        let info = AbstractArray::new(T::DTYPE, shape);
+    #[inline]
+    pub fn new<T: ArrayElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
+        let info = AbstractArray::new(T::dtype(), shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
         Self {
             info,
@@ -204,7 +257,7 @@ impl Array {
 
     /// Returns an array with arbitrary elements: zeros, or old values of reused memory. The caller must overwrite all
     /// elements.
-    pub(crate) fn reused(info: &AbstractArray) -> Self {
+    pub fn reused(info: &AbstractArray) -> Self {
         with_bits!(info.dtype, T => match memory::take::<T>(info.len()) {
             Some(bits) => Self {
                 info: info.clone(),
@@ -218,7 +271,7 @@ impl Array {
     ///
     /// # Panics
     /// Panics if the system does not grant the memory.
-    pub(crate) fn zeros(info: &AbstractArray) -> Self {
+    pub fn zeros(info: &AbstractArray) -> Self {
         // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
         // the process if the allocation fails, so try a fallible allocation first.
         if !is_surely_granted(info) && !is_granted(info) {
@@ -228,11 +281,8 @@ impl Array {
     }
 
     /// Creates an array from the bits of its elements in row-major order.
-    pub(crate) fn from_bits<T: Bits>(
-        dtype: DType,
-        shape: impl AsRef<[usize]>,
-        bits: Vec<T>,
-    ) -> Self {
+    #[inline]
+    pub fn from_bits<T: Bits>(dtype: DType, shape: impl AsRef<[usize]>, bits: Vec<T>) -> Self {
         let info = AbstractArray::new(dtype, shape);
         debug_assert_eq!(info.len(), bits.len(), "elements for {info}");
         Self {
@@ -242,8 +292,9 @@ impl Array {
     }
 
     /// Returns the bits of the elements. `T` must be the type that `with_bits` selects for the dtype.
+    #[inline]
     #[track_caller]
-    pub(crate) fn bits<T: Bits>(&self) -> &[T] {
+    pub fn bits<T: Bits>(&self) -> &[T] {
         match T::slice(&self.data) {
             Some(bits) => bits,
             None => wrong_bits(self.dtype()),
@@ -251,8 +302,9 @@ impl Array {
     }
 
     /// Returns the bits of the elements for writing; see [`bits`](Self::bits).
+    #[inline]
     #[track_caller]
-    pub(crate) fn bits_mut<T: Bits>(&mut self) -> &mut [T] {
+    pub fn bits_mut<T: Bits>(&mut self) -> &mut [T] {
         let dtype = self.dtype();
         match T::slice_mut(&mut self.data) {
             Some(bits) => bits,
@@ -263,7 +315,7 @@ impl Array {
     /// Returns the bits of the elements by value. If `this` is the only handle of the array, moves the bits. Otherwise,
     /// copies the bits.
     #[track_caller]
-    pub(crate) fn into_bits<T: Bits>(this: Arc<Self>) -> Vec<T> {
+    pub fn into_bits<T: Bits>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
         match T::vector(Self::into_data(this)) {
             Some(bits) => bits,
@@ -273,7 +325,7 @@ impl Array {
 
     /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies the
     /// elements.
-    pub(crate) fn into_data(this: Arc<Self>) -> Data {
+    pub fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
             Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
             Err(shared) => with_bits!(shared.dtype(), T => {
@@ -284,36 +336,41 @@ impl Array {
         }
     }
 
-    pub(crate) fn shape(&self) -> &[usize] {
+    /// Returns the length of each axis.
+    #[inline]
+    pub fn shape(&self) -> &[usize] {
         &self.info.shape
     }
 
-    pub(crate) fn dtype(&self) -> DType {
+    /// Returns the dtype of the elements.
+    #[inline]
+    pub fn dtype(&self) -> DType {
         self.info.dtype
     }
 
     /// Returns the elements, whose type must be `T`.
+    #[inline]
     #[track_caller]
-    pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
+    pub fn elements<T: ArrayElement>(&self) -> &[T] {
         match T::slice(&self.data) {
             Some(elements) => elements,
-            None => wrong_storage(T::DTYPE, self.dtype()),
+            None => wrong_storage(T::dtype(), self.dtype()),
         }
     }
 
     /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies the
     /// elements.
     #[track_caller]
-    pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
+    pub fn into_elements<T: ArrayElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
         match T::vector(Self::into_data(this)) {
             Some(elements) => elements,
-            None => wrong_storage(T::DTYPE, dtype),
+            None => wrong_storage(T::dtype(), dtype),
         }
     }
 
     /// Changes the shape of an array. The new shape must have the same number of elements.
-    pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
+    pub fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
         let mut array = Arc::unwrap_or_clone(this);
         array.info.shape = Shape::from(shape.as_ref());
         array
@@ -344,7 +401,7 @@ fn wrong_bits(dtype: DType) -> ! {
 }
 
 /// Returns the strides of a contiguous, row-major array of a shape.
-pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
+pub fn row_major_strides(shape: &[usize]) -> PerAxis {
     let mut strides: PerAxis = smallvec::smallvec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {
         strides[axis] = strides[axis + 1] * shape[axis + 1];
@@ -354,15 +411,15 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
 
 /// Returns memory for `length` elements of a result. The elements are arbitrary, and the caller must overwrite all of
 /// them.
-pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
+pub fn reused<T: ArrayElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
-        T::DTYPE,
+        T::dtype(),
         [length],
     ))))
 }
 
 /// Returns memory for the bits of `length` elements of a result; see [`reused`].
-pub(crate) fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
+pub fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
     Array::into_bits(Arc::new(Array::reused(&AbstractArray::new(
         dtype,
         [length],
@@ -370,6 +427,19 @@ pub(crate) fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
 }
 
 /// Returns the memory of an array to the pool, which reuses it for the next array of the same size.
-pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
+pub fn give_back<T: ArrayElement>(elements: Vec<T>) {
     drop(Array::new([elements.len()], elements));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In other crates, the compiler does not find a dtype that the macro lacks.
+    #[test]
+    fn each_dtype_has_its_type() {
+        for &dtype in DType::ALL {
+            with_type!(dtype, T => assert_eq!(T::dtype(), dtype));
+        }
+    }
 }

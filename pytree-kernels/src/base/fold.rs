@@ -20,21 +20,21 @@
 )]
 
 use crate::base::array::{give_back, reused};
-use crate::base::dtype::TensorElement;
+use crate::base::dtype::ArrayElement;
 
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
-pub(crate) const LANES: usize = 32;
+pub const LANES: usize = 32;
 
 /// The number of elements of a part. Rows are divided into parts.
-pub(crate) const PART: usize = 32 * LANES;
+pub const PART: usize = 32 * LANES;
 
 /// The accumulators of a part. Lane `i` combines the elements `i`, `i + LANES`, `i + 2·LANES`, … of the part.
-pub(crate) type Lanes<T> = [T; LANES];
+pub type Lanes<T> = [T; LANES];
 
 /// Combines some elements of a part into the part's lanes. `position` is the index of the first of these elements in
 /// the part.
 #[inline(always)]
-pub(crate) fn into_lanes<T: Copy>(
+pub fn into_lanes<T: Copy>(
     lanes: &mut Lanes<T>,
     position: usize,
     elements: &[T],
@@ -59,7 +59,7 @@ pub(crate) fn into_lanes<T: Copy>(
 
 /// Combines the lanes of a part pairwise, and returns the result of the part.
 #[inline(always)]
-pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
+pub fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -80,11 +80,7 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
 
 /// Combines the elements of a row of any length.
 #[inline(always)]
-pub(crate) fn row<T: TensorElement>(
-    elements: &[T],
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) -> T {
+pub fn row<T: ArrayElement>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     let mut results: Option<Vec<T>> = None;
     // One loop for all levels, the last included, so that the code of a part is compiled once.
     loop {
@@ -113,13 +109,13 @@ pub(crate) fn row<T: TensorElement>(
 
 /// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Short blocks let
 /// threads share even few rows. As in XLA, up to 32 rows are added one after the other.
-pub(crate) fn block_rows(rows: usize) -> usize {
+pub fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
 /// Combines each element of a row with the same element of `target`, and writes the result to `target`.
 #[inline(always)]
-pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
+pub fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
         *target = combine(*target, element);
     }
@@ -128,7 +124,7 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
 /// Reduces several rows, element by element, to a single row, and writes it to `target`. At least one row must exist,
 /// and each row must be as long as `target`.
 #[inline(always)]
-pub(crate) fn columns<T: TensorElement>(
+pub fn columns<T: ArrayElement>(
     target: &mut [T],
     rows: &[T],
     start: T,

@@ -4,14 +4,13 @@
 use bytemuck::NoUninit;
 use half::slice::HalfFloatSliceExt;
 use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
-
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 
 use crate::base::array::Data;
 use crate::base::dtype::DType;
 
 /// The bits of an element: a bool, or an unsigned integer with the width of the element.
-pub(crate) trait Bits: NoUninit + Default + Send + Sync {
+pub trait Bits: NoUninit + Default + Send + Sync {
     /// Returns the bits, extended with zeros.
     fn to_u64(self) -> u64;
     /// Returns the bits of the elements, or `None` if the width of an element differs from the width of `Self`.
@@ -23,6 +22,9 @@ pub(crate) trait Bits: NoUninit + Default + Send + Sync {
     /// `Self`.
     fn vector(data: Data) -> Option<Vec<Self>>;
     /// Returns the bits of `length` elements, whose bytes `fill` writes.
+    ///
+    /// # Errors
+    /// Returns the error of `fill`.
     fn filled<E>(
         length: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -31,35 +33,60 @@ pub(crate) trait Bits: NoUninit + Default + Send + Sync {
     fn data(bits: Vec<Self>, dtype: DType) -> Data;
 }
 
+/// The type that holds the bits of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum BitsType {
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl BitsType {
+    /// Returns the type that holds the bits of a dtype.
+    #[inline]
+    pub const fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::Bool => Self::Bool,
+            DType::I8 | DType::U8 => Self::U8,
+            DType::I16 | DType::U16 | DType::BF16 | DType::F16 => Self::U16,
+            DType::I32 | DType::U32 | DType::F32 => Self::U32,
+            DType::I64 | DType::F64 => Self::U64,
+        }
+    }
+}
+
 /// Runs an expression with `$type` as an alias of the type that holds the bits of a dtype.
+#[macro_export]
 macro_rules! with_bits {
-    ($dtype:expr, $type:ident => $body:expr) => {{
-        use $crate::base::dtype::DType as D;
-        match $dtype {
-            D::Bool => {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $crate::base::bits::BitsType::of($dtype) {
+            $crate::base::bits::BitsType::Bool => {
                 type $type = bool;
                 $body
             }
-            D::I8 | D::U8 => {
+            $crate::base::bits::BitsType::U8 => {
                 type $type = u8;
                 $body
             }
-            D::I16 | D::U16 | D::BF16 | D::F16 => {
+            $crate::base::bits::BitsType::U16 => {
                 type $type = u16;
                 $body
             }
-            D::I32 | D::U32 | D::F32 => {
+            $crate::base::bits::BitsType::U32 => {
                 type $type = u32;
                 $body
             }
-            D::I64 | D::F64 => {
+            $crate::base::bits::BitsType::U64 => {
                 type $type = u64;
                 $body
             }
         }
-    }};
+    };
 }
-pub(crate) use with_bits;
+pub use with_bits;
 
 impl Bits for bool {
     fn to_u64(self) -> u64 {

@@ -10,10 +10,10 @@ use std::ops::{Deref, DerefMut};
 use smallvec::SmallVec;
 
 /// Positions of axes, for instance the reduced axes of a sum, or a permutation.
-pub(crate) type AxisList = SmallVec<[usize; 4]>;
+pub type AxisList = SmallVec<[usize; 4]>;
 
 /// One number for each axis, for instance strides, the bounds of a slice, or the sizes of a window.
-pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
+pub type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
 /// The length of each axis of a tensor.
 ///
@@ -21,11 +21,10 @@ pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::{DType, Shape, Tensor};
+/// use pytree_kernels::base::shape::Shape;
 /// let mut shape = Shape::from([2, 3]);
 /// shape.insert(1, 4);
 /// assert_eq!(shape, [2, 4, 3]);
-/// assert_eq!(Tensor::zeros(DType::F32, &shape).shape(), shape);
 /// assert_eq!(shape.iter().product::<usize>(), 24);
 /// ```
 #[derive(Default, Eq)]

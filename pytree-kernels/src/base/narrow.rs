@@ -9,21 +9,43 @@
 
 use std::borrow::Cow;
 
+use pytree_base::dtype::NumberKind;
+
 use crate::base::array::{Array, Data, reused, reused_bits};
 use crate::base::bits::Bits;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::arch;
 
+/// Returns whether a dtype is narrower than the dtype in which kernels compute.
+#[inline]
+pub const fn is_narrow(dtype: DType) -> bool {
+    dtype.bytes() < 4 && !matches!(dtype, DType::Bool)
+}
+
+/// Returns the dtype in which kernels compute: f32 for half-precision floats, and an integer of 32 bits for narrower
+/// integers. For all other dtypes, returns the dtype itself.
+pub const fn wide(dtype: DType) -> DType {
+    match dtype.kind() {
+        NumberKind::Float if is_narrow(dtype) => DType::F32,
+        NumberKind::Signed if is_narrow(dtype) => DType::I32,
+        NumberKind::Unsigned if is_narrow(dtype) => DType::U32,
+        _ => dtype,
+    }
+}
+
 /// A half-precision float type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
+pub enum Half {
+    /// The upper half of an f32.
     BF16,
+    /// The half precision of IEEE 754.
     F16,
 }
 
 impl Half {
     /// Returns the half-precision float type of a dtype, or `None` for other dtypes.
-    pub(crate) fn of(dtype: DType) -> Option<Self> {
+    #[inline]
+    pub fn of(dtype: DType) -> Option<Self> {
         match dtype {
             DType::BF16 => Some(Self::BF16),
             DType::F16 => Some(Self::F16),
@@ -33,7 +55,7 @@ impl Half {
 
     /// Rounds each number to the nearest number of this type. The numbers remain f32.
     #[inline(always)]
-    pub(crate) fn round(self, numbers: &mut [f32]) {
+    pub fn round(self, numbers: &mut [f32]) {
         match self {
             Self::BF16 => numbers.iter_mut().for_each(|x| *x = round_bf16(*x)),
             Self::F16 => numbers.iter_mut().for_each(|x| *x = round_f16(*x)),
@@ -42,7 +64,7 @@ impl Half {
 
     /// Converts the bits of numbers of this type to f32.
     #[inline(always)]
-    pub(crate) fn widen(self, bits: &[u16], numbers: &mut [f32]) {
+    pub fn widen(self, bits: &[u16], numbers: &mut [f32]) {
         let pairs = numbers.iter_mut().zip(bits);
         match self {
             Self::BF16 => pairs.for_each(|(x, &bits)| *x = widen_bf16(bits)),
@@ -52,7 +74,7 @@ impl Half {
 
     /// Rounds numbers to this type, and returns their bits.
     #[inline(always)]
-    pub(crate) fn narrow(self, numbers: &[f32], bits: &mut [u16]) {
+    pub fn narrow(self, numbers: &[f32], bits: &mut [u16]) {
         let pairs = bits.iter_mut().zip(numbers);
         match self {
             Self::BF16 => pairs.for_each(|(bits, &x)| *bits = narrow_bf16(x)),
@@ -66,7 +88,7 @@ impl Half {
     clippy::cast_possible_truncation,
     reason = "numbers are rounded by way of f32"
 )]
-pub(crate) fn rounded_to(dtype: DType, number: f64) -> f64 {
+pub fn rounded_to(dtype: DType, number: f64) -> f64 {
     Half::of(dtype).map_or(number, |half| {
         let mut rounded = [number as f32];
         half.round(&mut rounded);
@@ -192,18 +214,19 @@ impl pulp::WithSimd for Narrowing<'_> {
 
 /// How a conversion to a wider integer fills the upper bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extension {
+pub enum Extension {
     /// The upper bits become copies of the sign bit if the dtype is signed, and zeros otherwise.
     ByType,
     /// The upper bits become copies of the highest bit.
     Sign,
+    /// The upper bits become zeros.
     Zeros,
 }
 
 /// Returns an array in the dtype in which kernels compute.
-pub(crate) fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
+pub fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
     let dtype = array.dtype();
-    if !dtype.is_narrow() {
+    if !is_narrow(dtype) {
         return Cow::Borrowed(array);
     }
     let data = if let Some(half) = Half::of(dtype) {
@@ -217,11 +240,11 @@ pub(crate) fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
     } else {
         let is_signed = matches!(dtype, DType::I8 | DType::I16);
         let by_sign = extension == Extension::Sign || (extension == Extension::ByType && is_signed);
-        u32::data(widened_integers(array, by_sign), dtype.wide())
+        u32::data(widened_integers(array, by_sign), wide(dtype))
     };
     Cow::Owned(Array {
         info: AbstractArray {
-            dtype: dtype.wide(),
+            dtype: wide(dtype),
             shape: array.info.shape.clone(),
         },
         data,
@@ -252,7 +275,7 @@ fn extended<T: Bits>(array: &Array, extend: impl Fn(T) -> u32) -> Vec<u32> {
     clippy::cast_possible_truncation,
     reason = "integers keep their lower bits"
 )]
-pub(crate) fn narrowed(array: &Array, dtype: DType) -> Array {
+pub fn narrowed(array: &Array, dtype: DType) -> Array {
     let length = array.info.len();
     let data = if let Some(half) = Half::of(dtype) {
         let mut bits = reused_bits::<u16>(dtype, length);
@@ -283,6 +306,22 @@ mod tests {
     use half::{bf16, f16};
 
     use super::*;
+
+    #[test]
+    fn kernels_compute_in_wide_dtypes() {
+        for &dtype in DType::ALL {
+            let wide = match dtype {
+                DType::I8 | DType::I16 => DType::I32,
+                DType::U8 | DType::U16 => DType::U32,
+                DType::BF16 | DType::F16 => DType::F32,
+                other => other,
+            };
+            assert_eq!(
+                (super::wide(dtype), is_narrow(dtype)),
+                (wide, wide != dtype)
+            );
+        }
+    }
 
     /// Returns f32s of all sizes, including ties and the neighbours of all half-precision numbers.
     fn numbers() -> impl Iterator<Item = f32> {

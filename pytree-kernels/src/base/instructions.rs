@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
 /// selects only these instructions. With this setting, results are the same on all machines with the same word size,
 /// but kernels are slower.
-pub(crate) fn are_portable() -> bool {
+#[inline]
+pub fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
@@ -16,7 +17,8 @@ pub(crate) fn are_portable() -> bool {
 /// Dispatch a struct that implements [`pulp::WithSimd`]. Mark its `with_simd` and all functions that `with_simd` calls
 /// with `#[inline(always)]`, because code that is not inlined is compiled without wide instructions. The compiler does
 /// not inline large closures, or iterators of the standard library that are used at several places.
-pub(crate) fn arch() -> pulp::Arch {
+#[inline]
+pub fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
         if are_portable() {

@@ -1,0 +1,5 @@
+//! The loops that compute, and the arrays, the memory and the threads that they use. Arrays go in, and arrays come out.
+//!
+//! A primitive of `pytree-transform` has its rules there and calls a kernel of this crate with arrays and plain numbers.
+
+pub mod base;
