@@ -31,7 +31,7 @@ const CRATES: [(&str, &[&str]); 3] = [
             "notations",
         ],
     ),
-    ("pytree-kernels", &["base"]),
+    ("pytree-kernels", &["base", "primitives", "fused"]),
     (
         "pytree-transform",
         &[

@@ -3,3 +3,5 @@
 //! A primitive of `pytree-transform` has its rules there and calls a kernel of this crate with arrays and plain numbers.
 
 pub mod base;
+pub mod fused;
+pub mod primitives;

@@ -125,13 +125,14 @@ pub mod memory {
 /// [`called`](extend::called).
 pub mod extend {
     pub use crate::base::error::{Called, called};
-    pub use crate::primitives::dot::slices::{MatrixElement, Strides, matrix_product};
+    pub use crate::primitives::dot::MatrixElement;
     pub use crate::tensor::stablehlo::{Block, Value};
     pub use crate::transformations::extend::custom_op::CustomOp;
     pub use crate::transformations::extend::primitive::{
         Examples, Operand, Primitive, Tangents, apply, each_example, try_apply,
     };
     pub use pytree_kernels::base::threads::share;
+    pub use pytree_kernels::primitives::dot::slices::{Strides, matrix_product};
 }
 
 /// Processes that run the same program: the interface of a library that connects them.

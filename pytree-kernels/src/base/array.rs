@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use pytree_base::bug::bug;
+use smallvec::SmallVec;
 
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
@@ -63,6 +64,10 @@ pub struct Array {
     /// The elements in row-major order.
     pub data: Data,
 }
+
+/// The operands of an evaluation rule. If the rule holds the only handle of an operand, the rule may reuse the
+/// operand's memory.
+pub type Operands = SmallVec<[Arc<Array>; 4]>;
 
 /// Runs an expression with `$type` as an alias of the Rust type of a dtype. The expression is compiled for each dtype,
 /// so use this macro only for a few instructions. Use [`with_wide`] for computations, and

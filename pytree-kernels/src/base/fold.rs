@@ -22,6 +22,28 @@
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 
+/// The operation with which a reduction combines two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// The sum.
+    Sum,
+    /// The greatest element.
+    Max,
+    /// The least element.
+    Min,
+}
+
+impl Fold {
+    /// Returns the name of the operation in jaxprs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+}
+
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub const LANES: usize = 32;
 

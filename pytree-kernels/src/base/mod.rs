@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod bits;
+pub mod divided;
 pub mod dtype;
 pub mod elementary;
 pub mod fold;

@@ -15,6 +15,13 @@ pub type AxisList = SmallVec<[usize; 4]>;
 /// One number for each axis, for instance strides, the bounds of a slice, or the sizes of a window.
 pub type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
+/// Returns the permutation of positions that sorts `keys`.
+pub fn sorting_permutation(keys: &[usize]) -> AxisList {
+    let mut positions: AxisList = (0..keys.len()).collect();
+    positions.sort_by_key(|&position| keys[position]);
+    positions
+}
+
 /// The length of each axis of a tensor.
 ///
 /// A `Shape` dereferences to a slice of the lengths. A `Shape` equals slices, arrays and vectors with the same lengths.

@@ -192,6 +192,23 @@ impl Display for Tuple<'_> {
     }
 }
 
+/// Displays the padding of all axes as jaxprs write it, for instance `((0, 1), (2, 2))`.
+pub(crate) struct Pairs<'a>(pub(crate) &'a [(isize, isize)]);
+
+impl Display for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, (low, high)) in self.0.iter().enumerate() {
+            write!(
+                f,
+                "{}({low}, {high})",
+                if position == 0 { "" } else { ", " }
+            )?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
+
 /// Returns the display of an abstract array with its article, for instance `an f32[6]`, for messages.
 pub(crate) fn with_article(info: &AbstractArray) -> String {
     let text = info.to_string();

@@ -1,291 +1,46 @@
-//! A fused kernel: a program of steps that runs tile by tile.
-//!
-//! A register is a buffer for one tile, small enough to stay in the first-level cache. Intermediate values stay in
-//! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
-//! number, and later steps can read this number.
-//!
-//! Half-precision floats are loaded into registers of f32. A step rounds each of its results to the half-precision
-//! type. So the results have the same bits as without the kernel.
+//! A fused kernel with the variables that it reads and writes.
 
-mod arithmetic;
-mod builder;
-mod direct;
-mod following;
-mod prepared;
-mod running;
+use pytree_kernels::fused::Kernel;
 
-use std::fmt;
+use crate::primitives::dot::product_of;
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
-use pytree_core::bug::expect_some;
-use smallvec::SmallVec;
-
-pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
-pub(super) use self::builder::KernelBuilder;
-pub(super) use self::running::Here;
-use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::narrow::Half;
-use pytree_kernels::base::target::Following;
-
-use super::tiles::Total;
-use super::views::Pattern;
-use crate::primitives::dot::DotGeneral;
-use crate::tensor::elementwise::Elementwise;
-use crate::tensor::jaxpr::Variable;
-use crate::tensor::primitive::Fold;
-
-/// The maximum number of elements of a tile, unless a single row is longer. A register then holds 4 KiB of f32. A step
-/// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
-const TILE: usize = 1024;
-
-/// The maximum number of elements of a tile whose inputs do not fit the second-level cache. The requested elements of the next tile
-/// share the first-level cache with the registers.
-const STREAMED_TILE: usize = 512;
-
-/// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
-const LONGEST_UNIT: usize = 1024;
-
-/// The bytes of all arrays of a kernel from which on the next tile is requested before it runs. Smaller arrays stay in the second-level cache.
-const STREAMED: usize = 4 << 20;
-
-/// The expected content of a register, as text for the panic message of a library bug.
-const MADE: &str = "a register that an earlier step of the kernel has filled";
-
-/// Whether a kernel value has one number for each element, or one number for each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    Element,
-    Row,
-}
-
-/// Where a step reads an operand.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    Register(usize),
-    /// An input of the kernel, given by its position. The step reads the input without a copy.
-    Input(usize),
-}
-
-/// The operation of a step.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
-    /// Reads an input of the kernel and repeats its elements by a pattern.
-    Load {
-        input: usize,
-        pattern: Pattern,
-    },
-    Elementwise(Elementwise),
-    Arithmetic(Arithmetic),
-    Chain(Chain),
-    /// Copies numbers, which the step then rounds to another dtype.
-    Convert,
-    /// Repeats the single number of each row along the row.
-    Spread,
-    /// Reduces each row to a number.
-    Rows(Fold),
-    /// Reduces all rows of the tile, element by element, to a single row, and adds this row to a total.
-    Columns {
-        total: usize,
-    },
-}
-
+/// Several equations that run in one kernel.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) work: Work,
-    /// Whether the step returns one number for each element, or one number for each row.
-    pub(super) level: Level,
-    /// The half-precision type to which the results are rounded. The register holds the rounded results as f32.
-    pub(super) round: Option<Half>,
-    pub(super) operands: SmallVec<[Place; 3]>,
-    /// For each operand, the position of its factor in [`Kernel::factors`], and last that of the factor between the operations of a
-    /// chain. Only operations of arithmetic and operations with one operand have factors.
-    pub(super) factors: Factors,
-    pub(super) output: usize,
-}
-
-/// The positions of the factors of a step. `None` means 1, and multiplication by 1 changes no number.
-pub(super) type Factors = [Option<usize>; 4];
-
-/// A number that is the same for all elements.
-#[derive(Clone, Copy, Debug)]
-enum Number {
-    Constant(f64),
-    /// The only element of an input.
-    Scalar {
-        input: usize,
-    },
-}
-
-/// How a register is filled before the first tile.
-#[derive(Clone, Copy, Debug)]
-enum Fill {
-    Number(Number),
-    Row { input: usize, period: usize },
-}
-
-/// A value that a kernel writes to memory.
-#[derive(Debug)]
-struct Store {
-    /// The register that is copied to memory at the end of each tile, unless a step writes the value to memory.
-    register: usize,
-    /// If a step can write the value to memory: the inputs whose memory the value may have then. No later step reads them.
-    direct: Option<SmallVec<[usize; 4]>>,
-    level: Level,
-    info: AbstractArray,
-    /// The positions of the inputs whose memory the result may overwrite, if no other handle of the input exists.
-    takes: SmallVec<[usize; 4]>,
-}
-
-/// The product that a kernel follows.
-#[derive(Debug)]
-struct Product {
-    dot: DotGeneral,
-    /// The input of the kernel that is the result of the product.
-    input: usize,
-    result: AbstractArray,
-    following: Following,
-    /// About how many nanoseconds one thread takes for the product.
-    nanoseconds: usize,
-    is_divisible: bool,
-    /// Whether a later step reads the result of the product.
-    is_kept: bool,
-}
-
-/// Several equations that run in one loop over tiles.
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    float: DType,
-    length: usize,
-    row: usize,
-    tile: usize,
-    /// Chunks begin at multiples of this number of elements, so that each chunk has whole rows, whole repetitions and
-    /// whole blocks of totals.
-    grain: usize,
+pub(super) struct FusedKernel {
+    pub(super) kernel: Kernel,
     /// The variables that the kernel reads from memory, in the order of its inputs.
     pub(super) inputs: Vec<Variable>,
-    /// The product whose result the kernel reads, if the kernel continues with the parts of this product. The place of the result in
-    /// the inputs then has the left operand, and the right operand is the last input.
-    product: Option<Product>,
-    /// The variables that the kernel writes to memory.
+    /// The variables that the kernel writes to memory, in the order of its results.
     pub(super) outputs: Vec<Variable>,
-    fills: Vec<(Fill, usize)>,
-    factors: Vec<Number>,
-    steps: Vec<Step>,
-    stores: Vec<Store>,
-    totals: Vec<Total>,
-    registers: usize,
-    /// The inputs whose elements a tile reads from memory, if they are too many for the caches. While a tile runs, those of the
-    /// next tile are requested.
-    streams: Vec<usize>,
-    /// The number of elements of each of these inputs that one step requests.
-    share: usize,
 }
 
-impl Kernel {
-    /// Lets values that are never needed at the same time share a register.
-    fn assign_registers(&mut self) {
-        let mut last_use = vec![0; self.registers];
-        for (position, step) in self.steps.iter().enumerate() {
-            last_use[step.output] = position;
-            for operand in &step.operands {
-                if let Place::Register(register) = operand {
-                    last_use[*register] = position;
-                }
-            }
-        }
-        let mut is_stored = vec![false; self.registers];
-        for store in &self.stores {
-            is_stored[store.register] = true;
-        }
-        let kept = self.stores.iter().map(|store| store.register);
-        for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
-            last_use[register] = usize::MAX;
-        }
-        let mut assigned: Vec<Option<usize>> = vec![None; self.registers];
-        let mut free: Vec<usize> = Vec::new();
-        let mut count = 0;
-        let mut next = |free: &mut Vec<usize>| {
-            free.pop().unwrap_or_else(|| {
-                count += 1;
-                count - 1
-            })
+impl FusedKernel {
+    /// Lets the kernel follow the product that computes one of its inputs. Returns false if it cannot.
+    pub(super) fn follow(&mut self, jaxpr: &Jaxpr, equation: &Equation, is_kept: bool) -> bool {
+        let Some(dot) = product_of(&*equation.primitive) else {
+            return false;
         };
-        for (_, register) in &mut self.fills {
-            let new = next(&mut free);
-            assigned[*register] = Some(new);
-            *register = new;
+        let product = equation.outputs[0];
+        let (left, right) = (equation.inputs[0], equation.inputs[1]);
+        let Some(input) = self.inputs.iter().position(|&input| input == product) else {
+            return false;
+        };
+        let operands = [jaxpr.info(left), jaxpr.info(right)];
+        let result = jaxpr.info(product);
+        if !self.kernel.follow(dot, operands, result, input, is_kept) {
+            return false;
         }
-        for (position, step) in self.steps.iter_mut().enumerate() {
-            // The result gets its own register, because the step reads its operands while it writes the result. A stored result shares
-            // its register with no other value, because the register may stand for memory.
-            let output = if is_stored[step.output] {
-                next(&mut Vec::new())
-            } else {
-                next(&mut free)
-            };
-            assigned[step.output] = Some(output);
-            let mut released: SmallVec<[usize; 4]> = SmallVec::new();
-            for operand in &mut step.operands {
-                if let Place::Register(register) = operand {
-                    let own = expect_some(assigned[*register], MADE);
-                    if last_use[*register] == position && !released.contains(&own) {
-                        released.push(own);
-                    }
-                    *register = own;
-                }
-            }
-            if last_use[step.output] == position {
-                released.push(output);
-            }
-            step.output = output;
-            free.extend(released);
+        self.inputs[input] = left;
+        self.inputs.push(right);
+        if is_kept {
+            self.outputs.push(product);
         }
-        for store in &mut self.stores {
-            store.register = expect_some(assigned[store.register], MADE);
-        }
-        self.registers = count;
+        true
     }
-}
 
-impl fmt::Display for Kernel {
-    /// Writes the number of elements and the steps, for instance
-    /// `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} elements", self.length)?;
-        if self.row > 1 {
-            write!(f, " in rows of {}", self.row)?;
-        }
-        let mut separator = ": ";
-        if self.product.is_some() {
-            write!(f, "{separator}dot_general")?;
-            separator = ", ";
-        }
-        for step in &self.steps {
-            for _ in step.factors.iter().flatten() {
-                write!(f, "{separator}mul")?;
-                separator = ", ";
-            }
-            match step.work {
-                Work::Load { .. } | Work::Spread => continue,
-                Work::Arithmetic(arithmetic) => write!(f, "{separator}{}", arithmetic.name())?,
-                Work::Elementwise(elementwise) => {
-                    write!(f, "{separator}{}", elementwise.name())?;
-                }
-                Work::Chain(chain) => {
-                    write!(
-                        f,
-                        "{separator}{}, {}",
-                        chain.first.name(),
-                        chain.second.name()
-                    )?;
-                }
-                Work::Convert => write!(f, "{separator}convert_element_type")?,
-                Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,
-                Work::Columns { total } => {
-                    write!(f, "{separator}reduce_{}", self.totals[total].fold.name())?;
-                }
-            }
-            separator = ", ";
-        }
-        Ok(())
+    /// Returns the inputs that results may overwrite.
+    pub(super) fn overwritten(&self) -> impl Iterator<Item = Variable> {
+        self.kernel.overwritten().map(|input| self.inputs[input])
     }
 }

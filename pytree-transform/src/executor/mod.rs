@@ -3,33 +3,35 @@
 //! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after the last
 //! operation that uses it. So this operation may write its result into the memory of the value.
 
+mod builder;
 mod kernel;
 mod products;
 mod schedule;
 mod stages;
 #[cfg(test)]
 mod tests;
-mod tiles;
 mod views;
 
 use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some, pairs};
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::divided::Divided;
 use pytree_kernels::base::threads::{self, Piece};
+use pytree_kernels::fused::Kernel;
 use smallvec::SmallVec;
 
-use self::kernel::Kernel;
+use self::kernel::FusedKernel;
 use self::products::join_products;
 use self::schedule::{Scheduled, schedule};
 use self::stages::{Share, Stage, arrange};
 use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
-use crate::primitives::dot::DotGeneral;
+use crate::primitives::dot::product_of;
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
-use crate::tensor::primitive::{Divided, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{Outputs, Primitive};
 use crate::tensor::trace::at_line;
 
 /// The elements that belong to the steps of a stage, as text for the panic message of a library bug.
@@ -101,7 +103,7 @@ impl Work {
         match self {
             Self::Kernel(kernel) => kernel.divided(operands),
             Self::One(primitive) | Self::Collective(primitive, _) => {
-                let product = DotGeneral::of(&**primitive);
+                let product = product_of(&**primitive);
                 let divided = product.and_then(|dot| dot.divided(&operands[0], &operands[1]));
                 divided.unwrap_or_else(|| Box::new(Undivided::Waiting(&**primitive, operands)))
             }
@@ -290,7 +292,7 @@ pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
         };
         let scratch = match &scheduled {
             Scheduled::One(_) => 0,
-            Scheduled::Kernel(kernel) => kernel.scratch(),
+            Scheduled::Kernel(fused) => fused.kernel.scratch(),
         };
         let (_, inputs, outputs) = parts(jaxpr, scheduled);
         Planned {
@@ -322,9 +324,13 @@ fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Varia
             };
             (work, equation.inputs.to_vec(), equation.outputs.to_vec())
         }
-        Scheduled::Kernel(kernel) => {
-            let (inputs, outputs) = (kernel.inputs.clone(), kernel.outputs.clone());
-            (Work::Kernel(kernel), inputs, outputs)
+        Scheduled::Kernel(fused) => {
+            let FusedKernel {
+                kernel,
+                inputs,
+                outputs,
+            } = *fused;
+            (Work::Kernel(Box::new(kernel)), inputs, outputs)
         }
     }
 }

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::schedule::Scheduled;
-use crate::primitives::dot::DotGeneral;
+use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// Joins each product with the first step that reads its result, if this step is a kernel that can follow the product. The kernel
@@ -102,5 +102,5 @@ fn product(jaxpr: &Jaxpr, step: &Scheduled) -> Option<usize> {
     let Scheduled::One(position) = *step else {
         return None;
     };
-    DotGeneral::of(&*jaxpr.equations[position].primitive).map(|_| position)
+    product_of(&*jaxpr.equations[position].primitive).map(|_| position)
 }

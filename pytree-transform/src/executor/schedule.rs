@@ -12,14 +12,16 @@
 
 use hashbrown::{HashMap, HashSet};
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::narrow::{Half, wide};
+use pytree_kernels::fused::{Level, Pattern};
+use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
 use smallvec::SmallVec;
 
-use super::kernel::{Kernel, KernelBuilder, Level};
-use super::views::{Direction, Pattern, View, direction, view};
-use crate::tensor::elementwise::{Binary, Elementwise, Unary};
+use super::builder::FusedBuilder;
+use super::kernel::FusedKernel;
+use super::views::{Direction, View, direction, view};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
-use crate::tensor::primitive::Fold;
 
 /// The number of equations that are searched for further members of a kernel, after the first equation of the kernel.
 /// This number is enough for an optimizer's update, and it keeps the planning time linear in the length of the jaxpr.
@@ -45,7 +47,7 @@ pub(super) enum Scheduled {
     /// A single equation, given by its position in the jaxpr.
     One(usize),
     /// Several equations in one kernel.
-    Kernel(Box<Kernel>),
+    Kernel(Box<FusedKernel>),
 }
 
 impl Scheduled {
@@ -540,10 +542,10 @@ impl<'j> Planner<'j> {
         false
     }
 
-    fn build(&self, group: &Group) -> Kernel {
+    fn build(&self, group: &Group) -> FusedKernel {
         // A group that computes only bools has no float dtype, so any float dtype works.
         let float = group.float.unwrap_or(DType::F32);
-        let mut builder = KernelBuilder::new(self, float, group.length, group.row.unwrap_or(1));
+        let mut builder = FusedBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {
             builder.add(&self.jaxpr.equations[position], role);
         }

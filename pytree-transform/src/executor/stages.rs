@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use pytree_kernels::base::threads;
 
 use super::schedule::Scheduled;
-use crate::primitives::dot::DotGeneral;
+use crate::primitives::dot::product_of;
 use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
@@ -234,7 +234,8 @@ fn shares(members: &[Estimate], threads: usize) -> Option<Vec<Share>> {
 /// exchanges messages with other processes, it runs a body, or its time is not known.
 fn estimate(jaxpr: &Jaxpr, scheduled: &Scheduled) -> Option<Estimate> {
     let position = match scheduled {
-        Scheduled::Kernel(kernel) => {
+        Scheduled::Kernel(fused) => {
+            let kernel = &fused.kernel;
             return Estimate::new(kernel.nanoseconds(), kernel.is_divisible());
         }
         Scheduled::One(position) => *position,
@@ -242,7 +243,7 @@ fn estimate(jaxpr: &Jaxpr, scheduled: &Scheduled) -> Option<Estimate> {
     let equation = &jaxpr.equations[position];
     let primitive = &*equation.primitive;
     let info = |variable: &Variable| jaxpr.info(*variable);
-    if let Some(dot) = DotGeneral::of(primitive) {
+    if let Some(dot) = product_of(primitive) {
         let (left, right) = (info(&equation.inputs[0]), info(&equation.inputs[1]));
         return Estimate::new(dot.nanoseconds(left, right), dot.is_divisible(left, right));
     }

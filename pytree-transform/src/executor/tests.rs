@@ -49,7 +49,7 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
         .filter(|scheduled| matches!(scheduled, Scheduled::One(_)))
         .count();
     let kernels = scheduled.iter().filter_map(|scheduled| match scheduled {
-        Scheduled::Kernel(kernel) => Some(kernel.to_string()),
+        Scheduled::Kernel(fused) => Some(fused.kernel.to_string()),
         Scheduled::One(_) => None,
     });
     (kernels.collect(), alone)

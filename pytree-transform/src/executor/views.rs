@@ -4,24 +4,12 @@ use std::any::Any;
 
 use pytree_kernels::base::narrow::rounded_to;
 use pytree_kernels::base::shape::AxisList;
+use pytree_kernels::fused::Pattern;
+use pytree_kernels::primitives::elementwise::{Elementwise, Unary};
 
 use crate::primitives::create::Full;
 use crate::primitives::shape::{Broadcast, Reshape};
-use crate::tensor::elementwise::{Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
-
-/// How the elements of a view are found in its source, the value that the view reads.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Pattern {
-    /// The same elements in the same order.
-    Same,
-    /// A single element, repeated for all elements of the view.
-    Scalar,
-    /// A repeated row: element `i` of the view is element `i % period` of the source.
-    Cycle { period: usize },
-    /// A repeated column: element `i` of the view is element `i / times` of the source.
-    Stretch { times: usize },
-}
 
 /// A value that need not be stored in memory.
 #[derive(Clone, Copy, Debug)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pytree_core::bug::expect_next;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 
 use crate::base::error::or_panic;
 use crate::tensor::checks::evaluate;
 use crate::tensor::jaxpr::{Equation, Jaxpr, constant_array};
-use crate::tensor::primitive::{Operands, Outputs};
+use crate::tensor::primitive::Outputs;
 
 /// Runs a jaxpr as it was recorded, equation by equation, and checks each result.
 ///

@@ -7,9 +7,10 @@ mod mistakes;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::primitives::convolution;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
-use crate::primitives::convolution::{self, convolve};
+use crate::primitives::convolution::convolve;
 use crate::primitives::slice::reverse;
 use crate::tensor::Tensor;
 

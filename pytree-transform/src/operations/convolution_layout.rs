@@ -1,9 +1,9 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
 use pytree_kernels::base::shape::AxisList;
+use pytree_kernels::primitives::convolution::{Axes, DimensionNumbers};
 
 use crate::base::error::Mistake;
-use crate::primitives::convolution::{Axes, DimensionNumbers};
 
 /// The order of the axes of a convolution's input, kernel and result.
 ///

@@ -2,6 +2,7 @@
 
 use pytree_core::bug::expect_next;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{called, or_panic};
 use crate::executor::compile;
@@ -14,7 +15,6 @@ use crate::primitives::elementwise::compare;
 use crate::primitives::sharding::sharding_constraint;
 use crate::tensor::Tensor;
 use crate::tensor::device::{Sharding, beside, on_host};
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::scalar::Scalar;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;

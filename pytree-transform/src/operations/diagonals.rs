@@ -5,6 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis};
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
@@ -15,7 +16,6 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 
 /// Returns the diagonal of the last two axes that is `offset` columns to the right of the main diagonal. The elements
 /// of a diagonal are `columns + 1` positions apart in row-major order, so a strided slice selects them.

@@ -2,6 +2,7 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::create;
@@ -10,7 +11,6 @@ use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Binary, Comparison};
 
 /// Checks that the start indices and sizes of a slice match the tensor. The error lists every problem.
 fn check(

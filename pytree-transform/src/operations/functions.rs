@@ -3,13 +3,13 @@
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::{Rounding, Unary};
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
 use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Rounding, Unary};
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $operation:expr, $at:literal => $value:literal;)*) => {

@@ -9,6 +9,7 @@ pub(super) use self::plan::Plan;
 pub use self::take_modes::TakeMode;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
@@ -17,7 +18,6 @@ use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 
 /// An index of one axis, for [`Tensor::index`]. [`ix!`](crate::ix) builds indices from numbers and ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
@@ -11,7 +12,6 @@ use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 
 /// Returns whether each element is true or nonzero.
 #[track_caller]

@@ -2,6 +2,7 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::primitives::elementwise::Unary;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
@@ -14,7 +15,6 @@ use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::argsort;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Unary;
 
 const VARIANCE: &str = "take the variance of";
 const STANDARD_DEVIATION: &str = "take the standard deviation of";

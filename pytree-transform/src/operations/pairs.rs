@@ -3,13 +3,13 @@
 use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise::operators::{Operand, check_quotient};
 use crate::primitives::elementwise::{self};
 use crate::primitives::select;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Binary, Comparison};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {

@@ -1,11 +1,11 @@
 //! Matrix products of tensors.
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::base::shape::{AxisList, Shape, sorting_permutation};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::dot::dot_general;
-use crate::primitives::shape::{reshape, sorting_permutation, transpose};
+use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
 
 impl Tensor {

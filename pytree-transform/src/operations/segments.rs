@@ -2,6 +2,7 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::TensorError;
 use crate::primitives::convert::convert;
@@ -9,7 +10,6 @@ use crate::primitives::create::full;
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 
 /// Returns the initial results, and indices for an update. In these indices, negative numbers are replaced by
 /// `segments`, which is out of range, because an update would count negative indices from the end.

@@ -7,6 +7,7 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
@@ -17,7 +18,6 @@ use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::{argsort, argsort_descending};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::trace::at_line_by_default;
 
 impl Tensor {

@@ -9,6 +9,7 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise::Binary;
 
 use self::scattered::Scattered;
 use crate::base::error::TensorError;
@@ -21,7 +22,6 @@ use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
 
 /// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return an `At`.

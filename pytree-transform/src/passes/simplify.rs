@@ -21,16 +21,16 @@ use std::sync::Arc;
 use pytree_core::bug::expect_at;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::AxisList;
+use pytree_kernels::primitives::dot::DotGeneral;
+use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
-use crate::primitives::dot::DotGeneral;
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
 use crate::primitives::slice::{Concatenate, Slice};
-use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
@@ -20,7 +20,7 @@ use crate::primitives::body::{Body, single_body};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     Signature, WithTangents, alone,
 };
 use crate::tensor::stablehlo::{Block, Value};

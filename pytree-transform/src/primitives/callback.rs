@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::AbstractArray;
 
@@ -13,7 +13,7 @@ use crate::base::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -21,9 +21,10 @@ pub(crate) use self::permute::{all_to_all, ppermute};
 use self::scatter::ReduceScatter;
 pub(crate) use self::scatter::reduce_scatter;
 use pytree_core::bug::{bug, expect_next};
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
@@ -31,10 +32,9 @@ use crate::primitives::elementwise::compare;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
-    Outputs, Primitive, WithTangents, alone, not_linear, one, take as only_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
+    Primitive, WithTangents, alone, not_linear, one, take as only_operands,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, table};
 use crate::tensor::trace::{axis_length, bind_one};

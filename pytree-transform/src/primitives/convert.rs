@@ -3,16 +3,17 @@
 use std::fmt;
 
 use pytree_core::leaf::NumberKind;
-use pytree_kernels::base::array::{Array, Data, not_widened};
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
-use pytree_kernels::base::narrow::{is_narrow, narrowed, wide};
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::narrow::is_narrow;
+use pytree_kernels::primitives::elementwise;
+use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};
@@ -29,76 +30,6 @@ pub(crate) fn convert(operand: &Tensor, dtype: DType) -> Result<Tensor, TensorEr
         return Ok(operand.clone());
     }
     bind_one(&Convert(dtype), &[operand])
-}
-
-macro_rules! converted {
-    ($elements:expr, $target:expr, |$x:ident| $i32:expr, $i64:expr, $u32:expr, $f32:expr, $f64:expr, $bool:expr) => {
-        match $target {
-            DType::Bool => Data::Bool($elements.iter().map(|&$x| $bool).collect()),
-            DType::I32 => Data::I32($elements.iter().map(|&$x| $i32).collect()),
-            DType::I64 => Data::I64($elements.iter().map(|&$x| $i64).collect()),
-            DType::U32 => Data::U32($elements.iter().map(|&$x| $u32).collect()),
-            DType::F32 => Data::F32($elements.iter().map(|&$x| $f32).collect()),
-            DType::F64 => Data::F64($elements.iter().map(|&$x| $f64).collect()),
-            narrow => not_widened(narrow),
-        }
-    };
-}
-
-macro_rules! converted_number {
-    ($elements:expr, $target:expr, $zero:expr) => {
-        converted!(
-            $elements,
-            $target,
-            |x| x as i32,
-            x as i64,
-            x as u32,
-            x as f32,
-            x as f64,
-            x != $zero
-        )
-    };
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::cast_lossless,
-    clippy::float_cmp,
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "converting is what this does, and its rule is that of `as`"
-)]
-/// Converts an array of a wide dtype to a wide dtype.
-fn to_wide(operand: &Array, target: DType) -> Array {
-    let data = match &operand.data {
-        Data::Bool(elements) => {
-            converted!(
-                elements,
-                target,
-                |x| i32::from(x),
-                i64::from(x),
-                u32::from(x),
-                f32::from(u8::from(x)),
-                f64::from(u8::from(x)),
-                x
-            )
-        }
-        Data::I32(elements) => converted_number!(elements, target, 0),
-        Data::I64(elements) => converted_number!(elements, target, 0),
-        Data::U32(elements) => converted_number!(elements, target, 0),
-        Data::F32(elements) => converted_number!(elements, target, 0.0),
-        Data::F64(elements) => converted_number!(elements, target, 0.0),
-        _ => not_widened(operand.dtype()),
-    };
-    Array {
-        info: AbstractArray {
-            dtype: target,
-            shape: operand.info.shape.clone(),
-        },
-        data,
-    }
 }
 
 /// Converts floats to integers. As in Rust's `as`, NaN becomes 0, and a float outside of the dtype's range becomes the
@@ -127,27 +58,6 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
     block.selection(&is_not_a_number, &zero, &converted)
 }
 
-/// Converts an array of a wide dtype to any dtype. Floats that are converted to narrow integers saturate.
-fn converted(operand: &Array, target: DType) -> Array {
-    if !is_narrow(target) {
-        return to_wide(operand, target);
-    }
-    if target.is_float() {
-        return narrowed(&to_wide(operand, DType::F32), target);
-    }
-    if !operand.dtype().is_float() {
-        return narrowed(&to_wide(operand, wide(target)), target);
-    }
-    let (least, greatest) = target.integer_range().unwrap_or_default();
-    let mut whole = to_wide(operand, DType::I64);
-    if let Some(numbers) = i64::slice_mut(&mut whole.data) {
-        numbers
-            .iter_mut()
-            .for_each(|number| *number = i64::clamp(*number, least, greatest));
-    }
-    narrowed(&to_wide(&whole, wide(target)), target)
-}
-
 impl Primitive for Convert {
     fn name(&self) -> &'static str {
         "convert_element_type"
@@ -162,7 +72,7 @@ impl Primitive for Convert {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(converted(&operand, self.0))
+        one(elementwise::converted(&operand, self.0))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use pytree_kernels::base::array::{Array, fits_memory, reused_bits, with_type};
+use pytree_kernels::base::array::{Array, Operands, fits_memory, reused_bits, with_type};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 use pytree_kernels::base::shape::Shape;
@@ -16,7 +16,7 @@ use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::device;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, one,
 };
 use crate::tensor::scalar::Scalar;

@@ -5,9 +5,10 @@ mod running;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::primitives::elementwise::Binary;
 use smallvec::smallvec;
 
 use self::running::{Rows, in_blocks, one_by_one};
@@ -17,10 +18,9 @@ use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Binary;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
-    Outputs, Primitive, WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
+    Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;

@@ -16,7 +16,7 @@ use smallvec::smallvec;
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
@@ -25,7 +25,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, GatherAxes, Value};

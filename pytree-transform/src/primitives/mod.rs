@@ -26,6 +26,5 @@ pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod sharding;
 pub(crate) mod slice;
-pub(crate) mod sliding;
 pub(crate) mod sort;
 pub(crate) mod tangent;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pytree_core::bug::bug;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
@@ -11,7 +11,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, take,
 };
 use crate::tensor::stablehlo::{Block, Value};

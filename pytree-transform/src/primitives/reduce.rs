@@ -10,9 +10,11 @@ pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
 pub(in crate::primitives) use self::reduction::{Number, Ordered, with_number};
 use pytree_core::bug::expect_next;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
@@ -23,10 +25,9 @@ use crate::primitives::shape::{batched_axis, broadcast_in_dim, reshape, transpos
 use crate::primitives::slice::{concatenate, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Lowered,
-    Operands, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
+    Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
 use crate::tensor::trace::bind_one;

@@ -16,21 +16,22 @@ mod windows;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::primitives::sliding::Sliding;
 
 use self::selection::SelectAndGatherAdd;
 use crate::base::error::{TensorError, or_panic};
+use crate::base::text_layout::Pairs;
 use crate::base::text_layout::Tuple;
 use crate::primitives::create;
 use crate::primitives::reduce::Extremum;
 use crate::primitives::slice::inserted;
-use crate::primitives::sliding::{Pairs, Sliding};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
-    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
+    Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;

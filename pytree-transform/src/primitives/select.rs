@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise;
+use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -65,15 +65,7 @@ impl Primitive for Select {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [condition, on_true, on_false] = take(operands);
-        let info = on_true.info.clone();
-        one(with_bits!(info.dtype, T => {
-            let mut chosen = Array::into_bits::<T>(on_true);
-            let others = on_false.bits::<T>();
-            for ((element, &other), &condition) in chosen.iter_mut().zip(others).zip(condition.elements::<bool>()) {
-                *element = if condition { *element } else { other };
-            }
-            Array { data: <T as Bits>::data(chosen, info.dtype), info }
-        }))
+        one(elementwise::select(&condition, on_true, &on_false))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

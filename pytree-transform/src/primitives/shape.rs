@@ -1,17 +1,13 @@
 //! Broadcasts, reshapes and transposes, which arrange the same elements along other axes.
 
-mod strided;
-
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
-use self::strided::joined_axes;
-pub(crate) use self::strided::{add_by_strides, gather};
 use pytree_kernels::base::array::{Array, Data, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
+use pytree_kernels::primitives::strided::{gather, joined_axes};
+use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
@@ -161,13 +157,6 @@ pub(crate) fn check_positions(
         format!("the position {last} of axis {axis} does not fit i32, the type of the result"),
         "split the axis into shorter axes with `.reshape(…)`",
     ))
-}
-
-/// Returns the permutation of positions that sorts `keys`.
-pub(crate) fn sorting_permutation(keys: &[usize]) -> AxisList {
-    let mut positions: AxisList = (0..keys.len()).collect();
-    positions.sort_by_key(|&position| keys[position]);
-    positions
 }
 
 fn is_identity(axes: &[usize]) -> bool {

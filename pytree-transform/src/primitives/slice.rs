@@ -13,10 +13,11 @@ pub(crate) use self::pad::{Pad, pad};
 use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::primitives::strided::gather;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::shape::{batch_axis_first, batched_axis, gather};
+use crate::primitives::shape::{batch_axis_first, batched_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::stablehlo::{Block, Value};

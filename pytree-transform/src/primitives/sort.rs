@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::array::{Array, Operands, with_wide};
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::fmt::Display;
 use std::panic::Location;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::primitives::elementwise::Elementwise;
 
 use crate::base::error::TensorError;
 use crate::tensor::checks::origins::{Origin, Origins};
-use crate::tensor::elementwise::Elementwise;
 use crate::tensor::evaluation;
-use crate::tensor::primitive::{Operands, Outputs, Primitive};
+use crate::tensor::primitive::{Outputs, Primitive};
 
 /// The kinds of values that results must not contain: NaN, infinities, both, or neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

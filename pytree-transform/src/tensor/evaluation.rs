@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::narrow::{Extension, is_narrow, narrowed, widened};
+use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
 use smallvec::SmallVec;
 
 use crate::base::error::or_panic;
-use crate::tensor::elementwise::{Binary, Elementwise, Unary};
-use crate::tensor::primitive::{Operands, Outputs, Primitive};
+use crate::tensor::primitive::{Outputs, Primitive};
 
 /// Evaluates a primitive. If the primitive does not accept narrow dtypes, widens the operands that have a narrow dtype,
 /// and converts each result to the dtype that the shape rule returns.

@@ -3,7 +3,6 @@
 pub(crate) mod checks;
 pub(crate) mod device;
 mod display;
-pub(crate) mod elementwise;
 pub(crate) mod evaluation;
 mod handle;
 pub(crate) mod jaxpr;

@@ -9,25 +9,21 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use pytree_core::bug::bug;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::threads::Piece;
+use pytree_kernels::base::fold::Fold;
+use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::SmallVec;
 
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
 /// The results of a primitive. Nearly all primitives have a single result.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
-
-/// The operands of an evaluation rule. If the rule holds the only handle of an operand, the rule may reuse the
-/// operand's memory.
-pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
 /// The result of a shape rule: the dtypes and shapes of the primitive's results, or an error.
 pub(crate) type AbstractResults = Result<Outputs<AbstractArray>, TensorError>;
@@ -120,24 +116,6 @@ pub(crate) fn operands_at<'a>(
             operands.len()
         )
     })
-}
-
-/// The operation with which a reduction combines two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
-    Sum,
-    Max,
-    Min,
-}
-
-impl Fold {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Max => "max",
-            Self::Min => "min",
-        }
-    }
 }
 
 /// **Equality**: two primitives are equal if and only if they compute the same results from the same operands. The
@@ -521,15 +499,6 @@ pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
 /// Returns the single result of a primitive as a list of results.
 pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
-}
-
-/// An evaluation that is divided into pieces. Threads do the pieces in any order.
-pub(crate) trait Divided: Send {
-    /// Adds the pieces of the evaluation to `pieces`: about `count` of them.
-    fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>);
-
-    /// Returns the results, after all pieces are done.
-    fn results(self: Box<Self>) -> Outputs<Array>;
 }
 
 /// Returns the operands as an array, for a primitive with a fixed number of operands.

@@ -26,7 +26,7 @@ fn staged(shapes: &[&[usize]], threads: usize, function: Function) -> (Vec<Strin
     }
     let text = |step: &Scheduled| match step {
         Scheduled::One(position) => jaxpr.equations[*position].primitive.name().to_owned(),
-        Scheduled::Kernel(kernel) => kernel.to_string(),
+        Scheduled::Kernel(fused) => fused.kernel.to_string(),
     };
     let mut start = 0;
     let lines = stages.iter().map(|stage| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pytree_kernels::primitives::elementwise::{Binary, Unary};
 use smallvec::smallvec;
 
 use super::*;
@@ -9,7 +10,6 @@ use crate::base::axis_names::AxisName;
 use crate::primitives::call::Call;
 use crate::primitives::collectives::AllGather;
 use crate::primitives::collectives::permute::{AllToAll, PPermute};
-use crate::tensor::elementwise::{Binary, Unary};
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::{
@@ -547,7 +547,7 @@ impl Primitive for Holder {
     }
     fn evaluate(
         &self,
-        _: crate::tensor::primitive::Operands,
+        _: pytree_kernels::base::array::Operands,
     ) -> crate::tensor::primitive::Outputs<pytree_kernels::base::array::Array> {
         smallvec![]
     }

@@ -2,6 +2,7 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
@@ -11,7 +12,6 @@ use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 
 /// What [`Tensor::take_mode`] returns for an index that is out of range. The names are the same as in `jnp.take`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use super::Update;
 use crate::base::error::TensorError;
@@ -14,7 +15,6 @@ use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
 /// Indices along an axis, and a tensor of bools that is true for the indices in range. Negative indices count from the

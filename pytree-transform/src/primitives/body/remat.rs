@@ -4,9 +4,9 @@ use std::any::Any;
 use std::collections::HashSet;
 
 use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::primitives::dot::DotGeneral;
 
 use crate::primitives::body::Linearized;
-use crate::primitives::dot::DotGeneral;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;

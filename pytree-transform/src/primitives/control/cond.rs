@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_at, expect_next, pairs};
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise::{Comparison, Unary};
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
@@ -24,10 +25,9 @@ use crate::primitives::reduce::{Reduction, reduce_by};
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Comparison, Unary};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::{SmallVec, smallvec};
@@ -27,7 +27,7 @@ use crate::primitives::shape::{move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_next, pairs};
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise::Comparison;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
@@ -26,10 +27,9 @@ use crate::primitives::reduce;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};

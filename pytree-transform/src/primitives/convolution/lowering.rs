@@ -3,37 +3,35 @@
 use std::fmt;
 
 use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
 
-use super::{Axes, Convolution, DimensionNumbers};
 use crate::tensor::stablehlo::{Array64, Block, Padding, Value};
 
-impl Convolution {
-    /// Writes the convolution, whose result has the dtype and shape `result`.
-    pub(super) fn lowered(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        result: &AbstractArray,
-    ) -> Value {
-        // Without the highest precision, a TPU would round f32 to bf16.
-        let attributes = format_args!(
-            "batch_group_count = {} : i64, dimension_numbers = {}, feature_group_count = {} : i64, lhs_dilation = {}, padding = {}, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>], rhs_dilation = {}, window_strides = {}",
-            self.batch_groups,
-            Numbers(&self.numbers),
-            self.feature_groups,
-            Array64(&self.input_dilation),
-            Padding(&self.padding),
-            Array64(&self.kernel_dilation),
-            Array64(&self.strides),
-        );
-        let operands = [&operands[0], &operands[1]];
-        block.operation(
-            "stablehlo.convolution",
-            &operands,
-            attributes,
-            result.clone(),
-        )
-    }
+/// Writes the convolution, whose result has the dtype and shape `result`.
+pub(super) fn lowered(
+    convolution: &Convolution,
+    block: &mut Block<'_>,
+    operands: &[Value],
+    result: &AbstractArray,
+) -> Value {
+    // Without the highest precision, a TPU would round f32 to bf16.
+    let attributes = format_args!(
+        "batch_group_count = {} : i64, dimension_numbers = {}, feature_group_count = {} : i64, lhs_dilation = {}, padding = {}, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>], rhs_dilation = {}, window_strides = {}",
+        convolution.batch_groups,
+        Numbers(&convolution.numbers),
+        convolution.feature_groups,
+        Array64(&convolution.input_dilation),
+        Padding(&convolution.padding),
+        Array64(&convolution.kernel_dilation),
+        Array64(&convolution.strides),
+    );
+    let operands = [&operands[0], &operands[1]];
+    block.operation(
+        "stablehlo.convolution",
+        &operands,
+        attributes,
+        result.clone(),
+    )
 }
 
 /// Displays dimension numbers as StableHLO writes them, for instance `#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>`.

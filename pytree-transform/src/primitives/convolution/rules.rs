@@ -2,13 +2,14 @@
 
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
+use pytree_kernels::primitives::sliding::Sliding;
 
-use super::{Axes, Convolution, DimensionNumbers, convolve};
+use super::convolve;
 use crate::base::error::or_panic;
 use crate::primitives::create;
 use crate::primitives::shape::{move_axis, reshape};
 use crate::primitives::slice::reverse;
-use crate::primitives::sliding::Sliding;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, Primitive, alone, one};
 
@@ -44,213 +45,219 @@ fn move_groups(tensor: &Tensor, groups: usize, from: usize, to: usize) -> Tensor
     joined(&moved(&split(tensor, from, groups), from, to), to)
 }
 
-impl Convolution {
-    /// Returns the convolution with other strides, paddings, dilations and dimension numbers.
-    fn with(&self, slidings: &[Sliding], numbers: DimensionNumbers) -> Self {
-        Self {
-            strides: slidings.iter().map(|sliding| sliding.stride).collect(),
-            padding: slidings.iter().map(|sliding| sliding.padding).collect(),
-            input_dilation: slidings.iter().map(|sliding| sliding.dilation).collect(),
-            kernel_dilation: slidings
-                .iter()
-                .map(|sliding| sliding.window_dilation)
-                .collect(),
-            numbers,
-            ..self.clone()
-        }
-    }
-
-    /// Returns the geometry of each spatial axis, and the number of windows along the axis.
-    fn counted(
-        &self,
-        input: &[usize],
-        kernel: &[usize],
-        cotangent: &Tensor,
-    ) -> Vec<(Sliding, usize)> {
-        let counts = self
-            .numbers
-            .result
-            .space
+/// Returns the convolution with other strides, paddings, dilations and dimension numbers.
+fn with(convolution: &Convolution, slidings: &[Sliding], numbers: DimensionNumbers) -> Convolution {
+    Convolution {
+        strides: slidings.iter().map(|sliding| sliding.stride).collect(),
+        padding: slidings.iter().map(|sliding| sliding.padding).collect(),
+        input_dilation: slidings.iter().map(|sliding| sliding.dilation).collect(),
+        kernel_dilation: slidings
             .iter()
-            .map(|&axis| cotangent.shape()[axis]);
-        self.slidings(input, kernel)
-            .into_iter()
-            .zip(counts)
-            .collect()
+            .map(|sliding| sliding.window_dilation)
+            .collect(),
+        numbers,
+        ..convolution.clone()
     }
+}
 
-    /// Returns the cotangent of the input: a convolution of the cotangent with the reversed kernel. Within each group,
-    /// the input and output features of the kernel are swapped.
-    pub(super) fn cotangent_of_input(
-        &self,
-        cotangent: &Tensor,
-        input: &AbstractArray,
-        kernel: &Tensor,
-    ) -> Tensor {
-        if cotangent.is_empty() {
-            return create::zeros(input);
+/// Returns the geometry of each spatial axis, and the number of windows along the axis.
+fn counted(
+    convolution: &Convolution,
+    input: &[usize],
+    kernel: &[usize],
+    cotangent: &Tensor,
+) -> Vec<(Sliding, usize)> {
+    let counts = convolution
+        .numbers
+        .result
+        .space
+        .iter()
+        .map(|&axis| cotangent.shape()[axis]);
+    convolution
+        .slidings(input, kernel)
+        .into_iter()
+        .zip(counts)
+        .collect()
+}
+
+/// Returns the cotangent of the input: a convolution of the cotangent with the reversed kernel. Within each group,
+/// the input and output features of the kernel are swapped.
+pub(super) fn cotangent_of_input(
+    convolution: &Convolution,
+    cotangent: &Tensor,
+    input: &AbstractArray,
+    kernel: &Tensor,
+) -> Tensor {
+    if cotangent.is_empty() {
+        return create::zeros(input);
+    }
+    let Axes {
+        outer, features, ..
+    } = convolution.numbers.kernel;
+    let groups = convolution.feature_groups.max(convolution.batch_groups);
+    let counted = counted(convolution, &input.shape, kernel.shape(), cotangent);
+    let slidings: Vec<_> = counted
+        .iter()
+        .map(|(sliding, count)| sliding.transposed(*count))
+        .collect();
+    let numbers = DimensionNumbers {
+        input: convolution.numbers.result.clone(),
+        kernel: convolution.numbers.kernel.swapped(),
+        result: convolution.numbers.input.clone(),
+    };
+    let transposed = Convolution {
+        feature_groups: groups,
+        batch_groups: 1,
+        ..with(convolution, &slidings, numbers)
+    };
+    let kernel = move_groups(kernel, groups, outer, features);
+    let kernel = or_panic(reverse(
+        &kernel,
+        &reversed_axes(convolution, kernel.shape()),
+    ));
+    let result = or_panic(convolve(&transposed, cotangent, &kernel));
+    let Axes {
+        outer, features, ..
+    } = convolution.numbers.input;
+    move_groups(&result, convolution.batch_groups, features, outer)
+}
+
+/// Returns the spatial axes of the kernel along which a reversal has an effect.
+fn reversed_axes(convolution: &Convolution, kernel: &[usize]) -> AxisList {
+    let space = convolution.numbers.kernel.space.iter().copied();
+    space.filter(|&axis| kernel[axis] > 1).collect()
+}
+
+/// Returns the cotangent of the kernel: a convolution of the input with the cotangent. The features of the input
+/// become examples. Feature groups become batch groups, and batch groups become feature groups.
+pub(super) fn cotangent_of_kernel(
+    convolution: &Convolution,
+    cotangent: &Tensor,
+    input: &Tensor,
+    kernel: &AbstractArray,
+) -> Tensor {
+    if cotangent.is_empty() {
+        return create::zeros(kernel);
+    }
+    let counted = counted(convolution, input.shape(), &kernel.shape, cotangent);
+    let slidings: Vec<_> = counted
+        .iter()
+        .map(|(sliding, count)| sliding.of_window(*count))
+        .collect();
+    let numbers = DimensionNumbers {
+        input: convolution.numbers.input.swapped(),
+        kernel: convolution.numbers.result.swapped(),
+        result: convolution.numbers.kernel.swapped(),
+    };
+    let transposed = Convolution {
+        feature_groups: convolution.batch_groups,
+        batch_groups: convolution.feature_groups,
+        ..with(convolution, &slidings, numbers)
+    };
+    or_panic(convolve(&transposed, input, cotangent))
+}
+
+/// Batches the convolution. If both operands have a batch axis, each element of the batch has its own groups.
+/// Otherwise, the batch axis is joined to the examples or to the output features.
+pub(super) fn batched(
+    convolution: &Convolution,
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+    size: usize,
+) -> Batched {
+    if size == 0 && axes.iter().any(Option::is_some) {
+        return empty_batch(convolution, operands, axes);
+    }
+    let (input, kernel) = (&operands[0], &operands[1]);
+    match (axes[0], axes[1]) {
+        (None, None) => alone(convolution, operands),
+        (Some(of_input), Some(of_kernel)) => {
+            batched_both(convolution, input, of_input, kernel, of_kernel, size)
         }
-        let Axes {
-            outer, features, ..
-        } = self.numbers.kernel;
-        let groups = self.feature_groups.max(self.batch_groups);
-        let counted = self.counted(&input.shape, kernel.shape(), cotangent);
-        let slidings: Vec<_> = counted
-            .iter()
-            .map(|(sliding, count)| sliding.transposed(*count))
-            .collect();
-        let numbers = DimensionNumbers {
-            input: self.numbers.result.clone(),
-            kernel: self.numbers.kernel.swapped(),
-            result: self.numbers.input.clone(),
-        };
-        let convolution = Self {
-            feature_groups: groups,
-            batch_groups: 1,
-            ..self.with(&slidings, numbers)
-        };
-        let kernel = move_groups(kernel, groups, outer, features);
-        let kernel = or_panic(reverse(&kernel, &self.reversed_axes(kernel.shape())));
-        let result = or_panic(convolve(&convolution, cotangent, &kernel));
-        let Axes {
-            outer, features, ..
-        } = self.numbers.input;
-        move_groups(&result, self.batch_groups, features, outer)
+        (Some(axis), None) => batched_input(convolution, input, axis, kernel, size),
+        (None, Some(axis)) => batched_kernel(convolution, input, kernel, axis, size),
     }
+}
 
-    /// Returns the spatial axes of the kernel along which a reversal has an effect.
-    fn reversed_axes(&self, kernel: &[usize]) -> AxisList {
-        let space = self.numbers.kernel.space.iter().copied();
-        space.filter(|&axis| kernel[axis] > 1).collect()
-    }
-
-    /// Returns the cotangent of the kernel: a convolution of the input with the cotangent. The features of the input
-    /// become examples. Feature groups become batch groups, and batch groups become feature groups.
-    pub(super) fn cotangent_of_kernel(
-        &self,
-        cotangent: &Tensor,
-        input: &Tensor,
-        kernel: &AbstractArray,
-    ) -> Tensor {
-        if cotangent.is_empty() {
-            return create::zeros(kernel);
+fn empty_batch(convolution: &Convolution, operands: &[Tensor], axes: &[Option<usize>]) -> Batched {
+    let example = |(operand, axis): (&Tensor, &Option<usize>)| {
+        let mut info = operand.info().clone();
+        if let Some(axis) = *axis {
+            info.shape.remove(axis);
         }
-        let counted = self.counted(input.shape(), &kernel.shape, cotangent);
-        let slidings: Vec<_> = counted
-            .iter()
-            .map(|(sliding, count)| sliding.of_window(*count))
-            .collect();
-        let numbers = DimensionNumbers {
-            input: self.numbers.input.swapped(),
-            kernel: self.numbers.result.swapped(),
-            result: self.numbers.kernel.swapped(),
-        };
-        let convolution = Self {
-            feature_groups: self.batch_groups,
-            batch_groups: self.feature_groups,
-            ..self.with(&slidings, numbers)
-        };
-        or_panic(convolve(&convolution, input, cotangent))
-    }
+        info
+    };
+    let examples: Vec<AbstractArray> = operands.iter().zip(axes).map(example).collect();
+    let references: Vec<&AbstractArray> = examples.iter().collect();
+    let mut result = or_panic(convolution.abstract_evaluation(&references)).remove(0);
+    result.shape.insert(0, 0);
+    (one(create::zeros(&result)), one(Some(0)))
+}
 
-    /// Batches the convolution. If both operands have a batch axis, each element of the batch has its own groups.
-    /// Otherwise, the batch axis is joined to the examples or to the output features.
-    pub(super) fn batched(
-        &self,
-        operands: &[Tensor],
-        axes: &[Option<usize>],
-        size: usize,
-    ) -> Batched {
-        if size == 0 && axes.iter().any(Option::is_some) {
-            return self.empty_batch(operands, axes);
-        }
-        let (input, kernel) = (&operands[0], &operands[1]);
-        match (axes[0], axes[1]) {
-            (None, None) => alone(self, operands),
-            (Some(of_input), Some(of_kernel)) => {
-                self.batched_both(input, of_input, kernel, of_kernel, size)
-            }
-            (Some(axis), None) => self.batched_input(input, axis, kernel, size),
-            (None, Some(axis)) => self.batched_kernel(input, kernel, axis, size),
-        }
-    }
+/// Batches a convolution of two batched operands. Each element of the batch has its own groups, which are
+/// neighbours.
+fn batched_both(
+    convolution: &Convolution,
+    input: &Tensor,
+    of_input: usize,
+    kernel: &Tensor,
+    of_kernel: usize,
+    size: usize,
+) -> Batched {
+    let (mut batched, numbers) = (convolution.clone(), &convolution.numbers);
+    let axis = if convolution.batch_groups > 1 {
+        batched.batch_groups *= size;
+        numbers.input.outer
+    } else {
+        batched.feature_groups *= size;
+        numbers.input.features
+    };
+    let input = joined(&moved(input, of_input, axis), axis);
+    let output = numbers.kernel.outer;
+    let kernel = joined(&moved(kernel, of_kernel, output), output);
+    let result = or_panic(convolve(&batched, &input, &kernel));
+    let features = numbers.result.features;
+    (one(split(&result, features, size)), one(Some(features)))
+}
 
-    fn empty_batch(&self, operands: &[Tensor], axes: &[Option<usize>]) -> Batched {
-        let example = |(operand, axis): (&Tensor, &Option<usize>)| {
-            let mut info = operand.info().clone();
-            if let Some(axis) = *axis {
-                info.shape.remove(axis);
-            }
-            info
-        };
-        let examples: Vec<AbstractArray> = operands.iter().zip(axes).map(example).collect();
-        let references: Vec<&AbstractArray> = examples.iter().collect();
-        let mut result = or_panic(self.abstract_evaluation(&references)).remove(0);
-        result.shape.insert(0, 0);
-        (one(create::zeros(&result)), one(Some(0)))
-    }
+/// Batches a convolution of a batched input. Within each batch group, the batch axis is joined to the examples.
+fn batched_input(
+    convolution: &Convolution,
+    input: &Tensor,
+    of_input: usize,
+    kernel: &Tensor,
+    size: usize,
+) -> Batched {
+    let axis = convolution.numbers.input.outer;
+    let input = within_groups(
+        &moved(input, of_input, axis),
+        axis,
+        convolution.batch_groups,
+    );
+    let result = or_panic(convolve(convolution, &input, kernel));
+    let outer = convolution.numbers.result.outer;
+    (one(split(&result, outer, size)), one(Some(outer)))
+}
 
-    /// Batches a convolution of two batched operands. Each element of the batch has its own groups, which are
-    /// neighbours.
-    fn batched_both(
-        &self,
-        input: &Tensor,
-        of_input: usize,
-        kernel: &Tensor,
-        of_kernel: usize,
-        size: usize,
-    ) -> Batched {
-        let (mut convolution, numbers) = (self.clone(), &self.numbers);
-        let axis = if self.batch_groups > 1 {
-            convolution.batch_groups *= size;
-            numbers.input.outer
-        } else {
-            convolution.feature_groups *= size;
-            numbers.input.features
-        };
-        let input = joined(&moved(input, of_input, axis), axis);
-        let output = numbers.kernel.outer;
-        let kernel = joined(&moved(kernel, of_kernel, output), output);
-        let result = or_panic(convolve(&convolution, &input, &kernel));
-        let features = numbers.result.features;
-        (one(split(&result, features, size)), one(Some(features)))
+/// Batches a convolution of a batched kernel. Within each group, the batch axis is joined to the output features.
+fn batched_kernel(
+    convolution: &Convolution,
+    input: &Tensor,
+    kernel: &Tensor,
+    of_kernel: usize,
+    size: usize,
+) -> Batched {
+    let groups = convolution.feature_groups.max(convolution.batch_groups);
+    let axis = convolution.numbers.kernel.outer;
+    let kernel = within_groups(&moved(kernel, of_kernel, axis), axis, groups);
+    let result = or_panic(convolve(convolution, input, &kernel));
+    let features = convolution.numbers.result.features;
+    if groups == 1 {
+        return (one(split(&result, features, size)), one(Some(features)));
     }
-
-    /// Batches a convolution of a batched input. Within each batch group, the batch axis is joined to the examples.
-    fn batched_input(
-        &self,
-        input: &Tensor,
-        of_input: usize,
-        kernel: &Tensor,
-        size: usize,
-    ) -> Batched {
-        let axis = self.numbers.input.outer;
-        let input = within_groups(&moved(input, of_input, axis), axis, self.batch_groups);
-        let result = or_panic(convolve(self, &input, kernel));
-        let outer = self.numbers.result.outer;
-        (one(split(&result, outer, size)), one(Some(outer)))
-    }
-
-    /// Batches a convolution of a batched kernel. Within each group, the batch axis is joined to the output features.
-    fn batched_kernel(
-        &self,
-        input: &Tensor,
-        kernel: &Tensor,
-        of_kernel: usize,
-        size: usize,
-    ) -> Batched {
-        let groups = self.feature_groups.max(self.batch_groups);
-        let axis = self.numbers.kernel.outer;
-        let kernel = within_groups(&moved(kernel, of_kernel, axis), axis, groups);
-        let result = or_panic(convolve(self, input, &kernel));
-        let features = self.numbers.result.features;
-        if groups == 1 {
-            return (one(split(&result, features, size)), one(Some(features)));
-        }
-        let result = split(&split(&result, features, groups), features + 1, size);
-        let result = joined(&moved(&result, features + 1, features), features + 1);
-        (one(result), one(Some(features)))
-    }
+    let result = split(&split(&result, features, groups), features + 1, size);
+    let result = joined(&moved(&result, features + 1, features), features + 1);
+    (one(result), one(Some(features)))
 }
 
 /// Joins the batch axis `axis` and the next axis, which has `groups` groups. Within each group, the elements that

@@ -1,8 +1,9 @@
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
+use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
 use smallvec::smallvec;
 
-use super::{Axes, Convolution, DimensionNumbers, convolve};
+use super::convolve;
 use crate::primitives::convert::convert;
 use crate::primitives::shape::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,

@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise;
+use pytree_kernels::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
-use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
 use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
 use crate::primitives::elementwise::{compare, compare_with, same_info};
 use crate::primitives::select::select;
 use crate::primitives::{convert, create};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -36,24 +36,7 @@ pub(crate) fn binary(
 
 impl Primitive for Binary {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Sub => "sub",
-            Self::Mul => "mul",
-            Self::Div => "div",
-            Self::Rem => "rem",
-            Self::Pow => "pow",
-            Self::Atan2 => "atan2",
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::LogAddExp => "logaddexp",
-            Self::And => "and",
-            Self::Or => "or",
-            Self::Xor => "xor",
-            Self::ShiftLeft => "shift_left",
-            Self::ShiftRight => "shift_right_logical",
-            Self::ShiftRightArithmetic => "shift_right_arithmetic",
-        }
+        Elementwise::Binary(*self).name()
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
@@ -78,7 +61,7 @@ impl Primitive for Binary {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [left, right] = take(operands);
-        one(with_wide!(left.dtype(), T => T::binary(*self, PairInPlace(left, right))))
+        one(elementwise::binary(*self, left, right))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

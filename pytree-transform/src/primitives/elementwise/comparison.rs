@@ -2,17 +2,18 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Data};
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::elementwise;
+use pytree_kernels::primitives::elementwise::{Comparison, Elementwise};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Comparison, Elementwise};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -36,45 +37,9 @@ pub(crate) fn compare_with(comparison: Comparison, left: &Tensor, number: f64) -
     or_panic(compare(comparison, left, &right))
 }
 
-impl Comparison {
-    #[allow(
-        clippy::float_cmp,
-        clippy::bool_comparison,
-        reason = "comparing is what this does, of all element types alike"
-    )]
-    fn evaluate_pair(self, left: &Array, right: &Array) -> Vec<bool> {
-        fn run<T: ArrayElement>(
-            left: &Array,
-            right: &Array,
-            holds: impl Fn(T, T) -> bool,
-        ) -> Vec<bool> {
-            left.elements::<T>()
-                .iter()
-                .zip(right.elements::<T>())
-                .map(|(&l, &r)| holds(l, r))
-                .collect()
-        }
-        pytree_kernels::base::array::with_wide!(left.dtype(), T => match self {
-            Self::Eq => run::<T>(left, right, |l, r| l == r),
-            Self::Ne => run::<T>(left, right, |l, r| l != r),
-            Self::Lt => run::<T>(left, right, |l, r| l < r),
-            Self::Le => run::<T>(left, right, |l, r| l <= r),
-            Self::Gt => run::<T>(left, right, |l, r| l > r),
-            Self::Ge => run::<T>(left, right, |l, r| l >= r),
-        })
-    }
-}
-
 impl Primitive for Comparison {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Eq => "eq",
-            Self::Ne => "ne",
-            Self::Lt => "lt",
-            Self::Le => "le",
-            Self::Gt => "gt",
-            Self::Ge => "ge",
-        }
+        Elementwise::Compare(*self).name()
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
@@ -86,14 +51,7 @@ impl Primitive for Comparison {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let elements = self.evaluate_pair(&operands[0], &operands[1]);
-        one(Array {
-            info: AbstractArray {
-                dtype: DType::Bool,
-                shape: operands[0].info.shape.clone(),
-            },
-            data: Data::Bool(elements),
-        })
+        one(elementwise::compare(*self, &operands[0], &operands[1]))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

@@ -10,9 +10,9 @@ use pytree_core::bug::expect_next;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::special::{LARGE, erf, erf_inv};
+use pytree_kernels::primitives::elementwise::{Binary, Rounding, Unary};
 
 use crate::base::error::or_panic;
-use crate::tensor::elementwise::{Binary, Rounding, Unary};
 use crate::tensor::stablehlo::{Block, Value, all_bits};
 
 const ADD: &str = "stablehlo.add";

@@ -1,12 +1,11 @@
 //! Elementwise primitives: unary operations, binary operations and comparisons.
 //!
 //! The operands of a primitive have the same shape and dtype. Another primitive broadcasts operands first if necessary.
-//! The scalar function of an operation is written once, in `kernels.rs`, for eager evaluation and for fused kernels.
+//! The scalar function of an operation is written once, in `pytree-kernels`, for eager evaluation and for fused kernels.
 
 mod binary;
 mod broadcasting;
 mod comparison;
-mod kernels;
 mod lowering;
 pub(crate) mod operators;
 mod unary;
@@ -14,28 +13,12 @@ mod unary;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::TensorError;
-use crate::tensor::elementwise::Elementwise;
-use crate::tensor::primitive::Primitive;
 
 pub(crate) use binary::{binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
 pub(crate) use comparison::{compare, compare_with};
-pub(crate) use kernels::{Kernels, Map, Zip};
 pub(crate) use lowering::log_add_exp;
 pub(crate) use unary::unary;
-
-impl Elementwise {
-    /// Returns the name of the operation in jaxprs.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unary(unary) => unary.name(),
-            Self::Binary(binary) => binary.name(),
-            Self::Compare(comparison) => comparison.name(),
-            Self::Select => "select_n",
-            Self::Convert(_) => "convert_element_type",
-        }
-    }
-}
 
 /// Returns an error unless the operands have the same dtype and shape.
 pub(crate) fn same_info(
@@ -68,9 +51,10 @@ pub(crate) fn same_info(
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::primitives::elementwise::{Binary, Unary};
+
     use super::{binary, unary};
     use crate::tensor::Tensor;
-    use crate::tensor::elementwise::{Binary, Unary};
 
     #[test]
     fn errors_suggest_fix_for_dtype() {

@@ -6,11 +6,11 @@ use std::ops::{
 };
 
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::primitives::elementwise::{Binary, Unary};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Binary, Unary};
 use crate::tensor::scalar::Scalar;
 
 /// An operand on the right of an operator: a tensor or a number. A number is converted to the tensor's dtype, like a

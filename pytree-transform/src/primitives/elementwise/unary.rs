@@ -2,23 +2,20 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::instructions::arch;
+use pytree_kernels::primitives::elementwise;
+use pytree_kernels::primitives::elementwise::{Comparison, Elementwise, Rounding, Unary};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare_with;
-use crate::primitives::elementwise::kernels::{InPlace, Kernels};
 use crate::primitives::elementwise::lowering::lower_unary;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::{Comparison, Elementwise, Rounding, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -46,64 +43,9 @@ fn one_minus_square(x: &Tensor) -> Tensor {
     fixed(&((1.0 - x) * (x + 1.0))) + (fixed(&square) - &square)
 }
 
-/// An operation with its operand. The evaluation is compiled for each instruction set.
-struct Applied<T> {
-    operation: Unary,
-    operand: Arc<Array>,
-    element: PhantomData<T>,
-}
-
-impl<T: Kernels> pulp::WithSimd for Applied<T> {
-    type Output = Array;
-
-    #[allow(
-        clippy::inline_always,
-        reason = "only inlined code is compiled for the wide instruction sets"
-    )]
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> Array {
-        T::unary(self.operation, InPlace(self.operand))
-    }
-}
-
 impl Primitive for Unary {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Neg => "neg",
-            Self::Abs => "abs",
-            Self::Sign => "sign",
-            Self::Floor => "floor",
-            Self::Ceil => "ceil",
-            Self::Round(_) => "round",
-            Self::Exp => "exp",
-            Self::Exp2 => "exp2",
-            Self::Expm1 => "expm1",
-            Self::Log => "log",
-            Self::Log1p => "log1p",
-            Self::Sqrt => "sqrt",
-            Self::Rsqrt => "rsqrt",
-            Self::Cbrt => "cbrt",
-            Self::Sin => "sin",
-            Self::Cos => "cos",
-            Self::Tan => "tan",
-            Self::Asin => "asin",
-            Self::Acos => "acos",
-            Self::Atan => "atan",
-            Self::Sinh => "sinh",
-            Self::Cosh => "cosh",
-            Self::Tanh => "tanh",
-            Self::Asinh => "asinh",
-            Self::Acosh => "acosh",
-            Self::Atanh => "atanh",
-            Self::Logistic => "logistic",
-            Self::Erf => "erf",
-            Self::Erfc => "erfc",
-            Self::ErfInv => "erf_inv",
-            Self::IntegerPower(_) => "integer_pow",
-            Self::Not => "not",
-            Self::PopulationCount => "population_count",
-            Self::StopGradient => "stop_gradient",
-        }
+        Elementwise::Unary(*self).name()
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
@@ -128,14 +70,7 @@ impl Primitive for Unary {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(match self {
-            Self::StopGradient => Arc::unwrap_or_clone(operand),
-            _ => with_wide!(operand.dtype(), T => arch().dispatch(Applied::<T> {
-                operation: *self,
-                operand,
-                element: PhantomData,
-            })),
-        })
+        one(elementwise::unary(*self, operand))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::array::{Array, Operands, with_wide};
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::primitives::elementwise::Comparison;
 
 use super::{
     Blocks, ScatterAdd, Take, check_indices, lower_positions, positions, scatter_blocks,
@@ -17,9 +18,8 @@ use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
-use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value};

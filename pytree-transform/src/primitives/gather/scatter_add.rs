@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, reused};
+use pytree_kernels::base::array::{Array, Operands, reused};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
 use smallvec::smallvec;
@@ -13,7 +13,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, with_wide};
+use pytree_kernels::base::array::{Array, Operands, with_wide};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
@@ -11,7 +11,7 @@ use crate::base::text_layout::Tuple;
 use crate::primitives::shape::check_positions;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};

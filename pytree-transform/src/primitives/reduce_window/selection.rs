@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::smallvec;
 
@@ -13,7 +13,7 @@ use crate::primitives::reduce::Extremum;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -7,9 +7,9 @@ use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{PerAxis, Shape};
 use pytree_kernels::base::threads;
+use pytree_kernels::primitives::sliding::Sliding;
 
 use super::Window;
-use crate::primitives::sliding::Sliding;
 
 /// The number of elements of windows that one thread reduces in a nanosecond.
 const PER_NANOSECOND: usize = 10;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, reused_bits};
+use pytree_kernels::base::array::{Array, Operands, reused_bits};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::PerAxis;
@@ -16,7 +16,7 @@ use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one,
 };
 use crate::tensor::stablehlo::{Block, Value};

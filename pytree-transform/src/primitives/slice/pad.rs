@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pytree_core::bug::expect_some;
-use pytree_kernels::base::array::{Array, reused_bits, row_major_strides};
+use pytree_kernels::base::array::{Array, Operands, reused_bits, row_major_strides};
 use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
@@ -17,7 +17,7 @@ use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
@@ -21,7 +21,7 @@ use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
-use crate::tensor::primitive::{Operands, Outputs, Primitive};
+use crate::tensor::primitive::{Outputs, Primitive};
 
 /// The maximum number of compiled operations of a device. The least recently used operation is evicted first.
 const MOST_OPERATIONS: usize = 4096;

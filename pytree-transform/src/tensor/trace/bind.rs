@@ -13,6 +13,7 @@ use std::rc::Rc;
 use pytree_core::bug::{bug, expect_some, pairs};
 use pytree_core::level::with_levels;
 use pytree_kernels::base::array;
+use pytree_kernels::base::array::Operands;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
@@ -22,7 +23,7 @@ use crate::tensor::checks;
 use crate::tensor::device;
 use crate::tensor::evaluation;
 use crate::tensor::jaxpr::{Builder, Variable};
-use crate::tensor::primitive::{BatchAxis, Operands, Outputs, Primitive};
+use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
 use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
 use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};

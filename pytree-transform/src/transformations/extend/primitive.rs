@@ -5,14 +5,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::array::Array;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs,
     Primitive as EnginePrimitive, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};

@@ -1,0 +1,190 @@
+//! Several operations of arithmetic that run in one loop over a tile.
+//!
+//! An operation of arithmetic takes less time than its loads and stores. So a multiplication by a number that is the same for all
+//! elements becomes a factor of the operand of a later step, and two operations become a chain, which keeps the result of the first
+//! one in a register of the processor. Each operation rounds as it does alone, so the results have the same bits.
+
+use smallvec::smallvec;
+
+use super::{Fill, Kernel, Number, Place, Step, Work};
+use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+
+/// An operation of arithmetic that can be part of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+impl Arithmetic {
+    pub(super) fn of(elementwise: Elementwise) -> Option<Self> {
+        match elementwise {
+            Elementwise::Binary(Binary::Add) => Some(Self::Add),
+            Elementwise::Binary(Binary::Sub) => Some(Self::Sub),
+            Elementwise::Binary(Binary::Mul) => Some(Self::Mul),
+            Elementwise::Binary(Binary::Div) => Some(Self::Div),
+            _ => None,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::Mul => "mul",
+            Self::Div => "div",
+        }
+    }
+}
+
+/// The operand of the second operation of a chain that is the result of the first operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// Two operations. The operands of a step with a chain are those of the first operation, followed by the other operand
+/// of the second operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    pub(crate) first: Arithmetic,
+    pub(crate) second: Arithmetic,
+    pub(crate) side: Side,
+}
+
+impl Step {
+    /// Returns whether the operands of the step may have factors.
+    fn takes_factors(&self) -> bool {
+        match self.work {
+            Work::Arithmetic(_) => true,
+            Work::Elementwise(Elementwise::Unary(unary)) => unary != Unary::Not,
+            _ => false,
+        }
+    }
+}
+
+impl Kernel {
+    /// Returns how many steps and results read each register.
+    fn uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.registers];
+        let operands = self.steps.iter().flat_map(|step| &step.operands);
+        for operand in operands {
+            if let Place::Register(register) = *operand {
+                uses[register] += 1;
+            }
+        }
+        for store in &self.stores {
+            uses[store.register] += 1;
+        }
+        uses
+    }
+
+    /// Returns the number that a place holds, if it is the same for all elements.
+    fn number_at(&self, place: Place) -> Option<Number> {
+        let Place::Register(register) = place else {
+            return None;
+        };
+        let fill = self.fills.iter().find(|(_, filled)| *filled == register);
+        match fill? {
+            (Fill::Number(number), _) => Some(*number),
+            (Fill::Row { .. }, _) => None,
+        }
+    }
+
+    /// Returns the operand and the number of a step that multiplies by a number and does nothing else.
+    fn scaled(&self, step: &Step) -> Option<(Place, Number)> {
+        let is_product = matches!(step.work, Work::Arithmetic(Arithmetic::Mul));
+        if !is_product || step.round.is_some() || step.factors != [None; 4] {
+            return None;
+        }
+        let [left, right] = [step.operands[0], step.operands[1]];
+        let of_right = self.number_at(right).map(|number| (left, number));
+        of_right.or_else(|| Some((right, self.number_at(left)?)))
+    }
+
+    /// Turns each multiplication by a number into a factor of the step that reads its result, if no other step reads it.
+    pub(super) fn absorb_factors(&mut self) {
+        let uses = self.uses();
+        // For each register, the position of the step that fills it.
+        let mut filled = vec![None; self.registers];
+        let mut absorbed = vec![false; self.steps.len()];
+        for position in 0..self.steps.len() {
+            filled[self.steps[position].output] = Some(position);
+            if !self.steps[position].takes_factors() {
+                continue;
+            }
+            for operand in 0..self.steps[position].operands.len() {
+                let step = &self.steps[position];
+                let Place::Register(register) = step.operands[operand] else {
+                    continue;
+                };
+                let Some(earlier) = filled[register].filter(|_| uses[register] == 1) else {
+                    continue;
+                };
+                let before = &self.steps[earlier];
+                let scaled = self.scaled(before).filter(|_| before.level == step.level);
+                if let Some((place, number)) = scaled {
+                    self.steps[position].operands[operand] = place;
+                    self.steps[position].factors[operand] = Some(self.factors.len());
+                    self.factors.push(number);
+                    absorbed[earlier] = true;
+                }
+            }
+        }
+        let mut absorbed = absorbed.into_iter();
+        self.steps.retain(|_| !absorbed.next().unwrap_or(false));
+        let uses = self.uses();
+        self.fills.retain(|&(_, register)| uses[register] > 0);
+    }
+
+    /// Joins each operation of arithmetic with an earlier one whose result nothing else reads. Each register still has
+    /// one step that fills it.
+    pub(super) fn join_chains(&mut self) {
+        let uses = self.uses();
+        let mut filled = vec![None; self.registers];
+        let mut joined = vec![false; self.steps.len()];
+        for position in 0..self.steps.len() {
+            let step = &self.steps[position];
+            filled[step.output] = Some(position);
+            let Work::Arithmetic(second) = step.work else {
+                continue;
+            };
+            let found = [Side::Left, Side::Right].into_iter().find_map(|side| {
+                let Place::Register(register) = step.operands[side as usize] else {
+                    return None;
+                };
+                let earlier = filled[register]?;
+                let before = &self.steps[earlier];
+                let alone = uses[register] == 1 && before.round.is_none() && !joined[earlier];
+                let Work::Arithmetic(first) = before.work else {
+                    return None;
+                };
+                (alone && before.level == step.level).then_some((
+                    earlier,
+                    Chain {
+                        first,
+                        second,
+                        side,
+                    },
+                ))
+            });
+            if let Some((earlier, chain)) = found {
+                let other = step.operands[1 - chain.side as usize];
+                let [left, right] = [0, 1].map(|operand| self.steps[earlier].operands[operand]);
+                let [of_left, of_right, ..] = self.steps[earlier].factors;
+                let step = &mut self.steps[position];
+                let of_middle = step.factors[chain.side as usize];
+                let of_other = step.factors[1 - chain.side as usize];
+                step.work = Work::Chain(chain);
+                step.operands = smallvec![left, right, other];
+                step.factors = [of_left, of_right, of_other, of_middle];
+                joined[earlier] = true;
+            }
+        }
+        let mut joined = joined.into_iter();
+        self.steps.retain(|_| !joined.next().unwrap_or(false));
+    }
+}

@@ -1,0 +1,330 @@
+//! Builds a fused kernel, operation by operation.
+
+use smallvec::SmallVec;
+
+use super::{
+    Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
+    Store, TILE, Total, Work,
+};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::fold::Fold;
+use crate::base::narrow::Half;
+use crate::base::numbers::least_common_multiple;
+use crate::base::prefetch::LINE;
+use crate::fused::pattern::Pattern;
+use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+
+/// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, so a
+/// great number would take time.
+const MOST_OFFERS: usize = 4;
+
+/// Builds a fused kernel from operations that are added one by one. Each operation returns the register of its result.
+#[derive(Debug)]
+pub struct KernelBuilder {
+    kernel: Kernel,
+    /// The dtype and shape of each input.
+    inputs: Vec<AbstractArray>,
+}
+
+impl KernelBuilder {
+    /// Begins a kernel of `length` elements in rows of `row` elements. It holds floats as `float`, which is f32 or f64.
+    pub fn new(float: DType, length: usize, row: usize) -> Self {
+        Self {
+            kernel: Kernel {
+                float,
+                length,
+                row,
+                tile: 1,
+                grain: 1,
+                product: None,
+                fills: Vec::new(),
+                factors: Vec::new(),
+                steps: Vec::new(),
+                stores: Vec::new(),
+                totals: Vec::new(),
+                registers: 0,
+                streams: Vec::new(),
+                share: 1,
+            },
+            inputs: Vec::new(),
+        }
+    }
+
+    fn register(&mut self) -> usize {
+        self.kernel.registers += 1;
+        self.kernel.registers - 1
+    }
+
+    fn fill(&mut self, number: Number) -> usize {
+        let register = self.register();
+        self.kernel.fills.push((Fill::Number(number), register));
+        register
+    }
+
+    /// Adds a step. `half` is the half-precision type of its result.
+    fn step(
+        &mut self,
+        work: Work,
+        level: Level,
+        operands: SmallVec<[Place; 3]>,
+        half: Option<Half>,
+    ) -> usize {
+        let output = self.register();
+        self.kernel.steps.push(Step {
+            work,
+            level,
+            round: half.filter(|_| !work.is_exact()),
+            operands,
+            factors: [None; 4],
+            output,
+        });
+        output
+    }
+
+    /// Adds an input. Returns its position.
+    pub fn input(&mut self, info: AbstractArray) -> usize {
+        self.inputs.push(info);
+        self.inputs.len() - 1
+    }
+
+    /// Fills a register with a number.
+    pub fn constant(&mut self, value: f64) -> usize {
+        self.fill(Number::Constant(value))
+    }
+
+    /// Fills a register with the only element of an input.
+    pub fn scalar(&mut self, input: usize) -> usize {
+        self.fill(Number::Scalar { input })
+    }
+
+    /// Reads an input and repeats its elements by a pattern.
+    pub fn load(&mut self, input: usize, pattern: Pattern, level: Level) -> usize {
+        self.step(Work::Load { input, pattern }, level, SmallVec::new(), None)
+    }
+
+    /// Repeats the single number of each row along the row.
+    pub fn spread(&mut self, rows: usize, level: Level) -> usize {
+        let rows = smallvec::smallvec![Place::Register(rows)];
+        self.step(Work::Spread, level, rows, None)
+    }
+
+    /// Applies an operation to each element. `half` is the half-precision type of the result.
+    pub fn elementwise(
+        &mut self,
+        operation: Elementwise,
+        level: Level,
+        operands: SmallVec<[Place; 3]>,
+        half: Option<Half>,
+    ) -> usize {
+        let arithmetic = Arithmetic::of(operation);
+        let work = arithmetic.map_or(Work::Elementwise(operation), Work::Arithmetic);
+        self.step(work, level, operands, half)
+    }
+
+    /// Converts floats to a float type, of which `half` is the half-precision type.
+    pub fn convert_float(&mut self, operand: Place, level: Level, half: Option<Half>) -> usize {
+        self.step(Work::Convert, level, smallvec::smallvec![operand], half)
+    }
+
+    /// Reduces each row to one number.
+    pub fn fold_rows(&mut self, fold: Fold, operand: Place, half: Option<Half>) -> usize {
+        self.step(
+            Work::Rows(fold),
+            Level::Row,
+            smallvec::smallvec![operand],
+            half,
+        )
+    }
+
+    /// Reduces all rows of `period` elements to one row. The kernel returns it after all stored values.
+    pub fn fold_columns(&mut self, fold: Fold, period: usize, info: AbstractArray, operand: Place) {
+        let total = self.kernel.totals.len();
+        let length = self.kernel.length;
+        self.kernel
+            .totals
+            .push(Total::new(fold, period, length, info));
+        let work = Work::Columns { total };
+        self.step(work, Level::Element, smallvec::smallvec![operand], None);
+    }
+
+    /// Returns the value of a register as a result of the kernel.
+    pub fn store(&mut self, register: usize, level: Level, info: AbstractArray) {
+        self.kernel.stores.push(Store {
+            register,
+            direct: None,
+            level,
+            info,
+            takes: SmallVec::new(),
+        });
+    }
+
+    /// Returns the kernel.
+    pub fn finish(mut self) -> Kernel {
+        self.kernel.find_streams();
+        self.choose_tile();
+        self.choose_grain();
+        self.find_memory_to_take();
+        self.kernel.absorb_factors();
+        self.kernel.join_chains();
+        self.kernel.find_direct();
+        self.kernel.assign_registers();
+        self.kernel.share_streams();
+        self.kernel
+    }
+
+    /// Chooses the number of elements of a tile. A tile holds whole rows. If the kernel has no rows but repeats a row
+    /// of an input, a tile holds whole repetitions, so that the repeated row is read only once.
+    fn choose_tile(&mut self) {
+        let kernel = &mut self.kernel;
+        let period = |step: &Step| match step.work {
+            Work::Load {
+                pattern: Pattern::Cycle { period },
+                ..
+            } if step.level == Level::Element && period <= LONGEST_UNIT => Some(period),
+            _ => None,
+        };
+        let unit = if kernel.row > 1 {
+            kernel.row
+        } else {
+            kernel.steps.iter().filter_map(period).max().unwrap_or(1)
+        };
+        let wanted = if kernel.streams.is_empty() {
+            TILE
+        } else {
+            STREAMED_TILE
+        };
+        kernel.tile = unit * (wanted / unit).max(1);
+        let tile = kernel.tile;
+        let fills = &mut kernel.fills;
+        kernel.steps.retain(|step| match step.work {
+            Work::Load {
+                input,
+                pattern: Pattern::Cycle { period },
+            } if step.level == Level::Element && tile.is_multiple_of(period) => {
+                fills.push((Fill::Row { input, period }, step.output));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Computes the grain: a chunk may begin only at an element whose position is a multiple of the grain. At each
+    /// multiple, a new row and a new repetition of each repeated row begin. If the kernel has totals, a new block of
+    /// each total also begins.
+    fn choose_grain(&mut self) {
+        let kernel = &mut self.kernel;
+        let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
+            Fill::Row { period, .. } => Some(*period),
+            Fill::Number(_) => None,
+        });
+        let blocks = kernel.totals.iter().map(Total::block);
+        let grain = rows
+            .chain(blocks)
+            .try_fold(kernel.row, least_common_multiple);
+        // If the least common multiple overflows, it is greater than the length of the kernel, so the kernel is not
+        // divided.
+        let grain = grain.unwrap_or(kernel.length).max(1);
+        kernel.grain = grain * kernel.tile.div_ceil(grain);
+    }
+
+    /// Finds, for each result, the inputs that the result may overwrite. Each element of such an input is read only to
+    /// compute the element of the result at the same position.
+    fn find_memory_to_take(&mut self) {
+        let kernel = &mut self.kernel;
+        let mut levels: Vec<Option<Level>> = vec![None; self.inputs.len()];
+        let mut repeated = vec![false; self.inputs.len()];
+        for (fill, _) in &kernel.fills {
+            if let Fill::Number(Number::Scalar { input }) | Fill::Row { input, .. } = fill {
+                repeated[*input] = true;
+            }
+        }
+        for step in &kernel.steps {
+            if let Work::Load { input, .. } = step.work {
+                repeated[input] = true;
+            }
+            let level = match step.work {
+                Work::Rows(_) | Work::Columns { .. } => Level::Element,
+                _ => step.level,
+            };
+            for operand in &step.operands {
+                if let Place::Input(input) = *operand {
+                    repeated[input] |= levels[input].is_some_and(|known| known != level);
+                    levels[input] = Some(level);
+                }
+            }
+        }
+        // Prefer an input that no other result may overwrite yet.
+        let mut offered = vec![false; self.inputs.len()];
+        for store in &mut kernel.stores {
+            let fits = |&input: &usize| {
+                let info = &self.inputs[input];
+                !repeated[input]
+                    && levels[input] == Some(store.level)
+                    && info.dtype == store.info.dtype
+                    && info.len() == store.info.len()
+            };
+            let inputs = 0..self.inputs.len();
+            let own = inputs.clone().find(|input| !offered[*input] && fits(input));
+            own.into_iter().for_each(|input| offered[input] = true);
+            let others = inputs.filter(|input| Some(*input) != own && fits(input));
+            store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
+        }
+    }
+}
+
+impl Kernel {
+    /// Finds the inputs that a long kernel reads element by element.
+    fn find_streams(&mut self) {
+        let mut streams: Vec<usize> = Vec::new();
+        for step in self
+            .steps
+            .iter()
+            .filter(|step| step.level == Level::Element)
+        {
+            let loaded = match step.work {
+                Work::Load {
+                    input,
+                    pattern: Pattern::Same,
+                } => Some(input),
+                _ => None,
+            };
+            let read = step.operands.iter().filter_map(|place| match *place {
+                Place::Input(input) => Some(input),
+                Place::Register(_) => None,
+            });
+            for input in loaded.into_iter().chain(read) {
+                if !streams.contains(&input) {
+                    streams.push(input);
+                }
+            }
+        }
+        if streams.len() * self.length * self.float.bytes() >= STREAMED {
+            self.streams = streams;
+        }
+    }
+
+    /// Divides the requests of the next tile among the steps.
+    fn share_streams(&mut self) {
+        let share = self.tile.div_ceil(self.steps.len().max(1));
+        self.share = share.next_multiple_of(LINE / self.float.bytes());
+    }
+}
+
+impl Work {
+    /// Returns whether the result needs no rounding to a half-precision type. A total is rounded when it is complete, outside of
+    /// the step.
+    fn is_exact(self) -> bool {
+        match self {
+            Self::Elementwise(Elementwise::Binary(binary)) => {
+                matches!(binary, Binary::Max | Binary::Min)
+            }
+            Self::Elementwise(Elementwise::Unary(unary)) => {
+                matches!(unary, Unary::Neg | Unary::Abs)
+            }
+            Self::Elementwise(Elementwise::Select)
+            | Self::Rows(Fold::Max | Fold::Min)
+            | Self::Columns { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Steps that write a result of the kernel to memory, so that no register is copied at the end of the tile.
+//!
+//! A result may have the memory of an input, which is known only when the kernel runs. Then a step may write the result to memory
+//! only if no later step reads the input.
+
+use crate::base::dtype::DType;
+use smallvec::SmallVec;
+
+use super::{Kernel, Level, Place, Step, Store, Work};
+use crate::fused::tiles::Source;
+
+/// For each register, the result that a step writes to memory instead of the register.
+pub(crate) type Destinations = SmallVec<[Option<usize>; 16]>;
+
+impl Kernel {
+    /// Finds the results that a step can write to memory, and the inputs whose memory they may have.
+    pub(super) fn find_direct(&mut self) {
+        for result in 0..self.stores.len() {
+            let store = &self.stores[result];
+            let written = { self.steps.iter() }
+                .position(|step| step.output == store.register && self.can_write(step, store));
+            let direct = written.map(|position| {
+                let later = &self.steps[position + 1..];
+                let is_read = |input: usize| later.iter().any(|step| step.reads(input));
+                { store.takes.iter().copied() }
+                    .filter(|&input| !is_read(input))
+                    .collect()
+            });
+            self.stores[result].direct = direct;
+        }
+    }
+
+    /// Returns whether a step computes a result as it is in memory, element by element.
+    fn can_write(&self, step: &Step, store: &Store) -> bool {
+        let dtype = store.info.dtype;
+        let is_loop = matches!(
+            step.work,
+            Work::Elementwise(_) | Work::Arithmetic(_) | Work::Chain(_)
+        );
+        let is_exact = step.round.is_none() && (dtype == self.float || dtype == DType::Bool);
+        is_loop && is_exact && store.level == Level::Element
+    }
+
+    /// Returns the results that steps write to memory in a run with these inputs.
+    pub(super) fn destinations(&self, sources: &[Source<'_>]) -> Destinations {
+        let mut destinations: Destinations = smallvec::smallvec![None; self.registers];
+        for (result, store) in self.stores.iter().enumerate() {
+            let mut sources = sources.iter();
+            let taken =
+                sources.position(|source| matches!(source, Source::Result(own) if *own == result));
+            let is_direct = store
+                .direct
+                .as_ref()
+                .is_some_and(|inputs| taken.is_none_or(|input| inputs.contains(&input)));
+            destinations[store.register] = is_direct.then_some(result);
+        }
+        destinations
+    }
+}
+
+impl Step {
+    /// Returns whether an operand of the step is the input with the given position.
+    fn reads(&self, input: usize) -> bool {
+        let mut operands = self.operands.iter();
+        operands.any(|place| matches!(*place, Place::Input(read) if read == input))
+    }
+}

@@ -1,0 +1,125 @@
+//! A kernel that follows a product: it continues with each part of the result on the thread that has computed the part.
+
+use crate::base::numbers::least_common_multiple;
+use crate::base::target::{Following, Rows};
+
+use super::{Fill, Kernel, Level, Number, Place, Product, Step, Work};
+use crate::base::dtype::AbstractArray;
+use crate::fused::tiles::Total;
+use crate::primitives::dot::DotGeneral;
+
+impl Kernel {
+    /// Lets the kernel follow the product `dot` of two operands, whose result is the input with the position `input`. Returns
+    /// false if it cannot. Otherwise the left operand takes the place of this input, and the right operand is a new last input.
+    /// With `is_kept`, the product is the last result.
+    pub fn follow(
+        &mut self,
+        dot: &DotGeneral,
+        operands: [&AbstractArray; 2],
+        result: &AbstractArray,
+        input: usize,
+        is_kept: bool,
+    ) -> bool {
+        let [left, right] = operands;
+        let fits = self.product.is_none()
+            && result.dtype == self.float
+            && result.len() == self.length
+            && self.length > 0
+            && self.reads_elements_only(input)
+            && dot.is_in_order(left, right);
+        if !fits {
+            return false;
+        }
+        self.product = Some(Product {
+            dot: dot.clone(),
+            input,
+            result: result.clone(),
+            following: self.following(dot.width(left, right)),
+            nanoseconds: dot.nanoseconds(left, right),
+            is_divisible: dot.is_divisible(left, right),
+            is_kept,
+        });
+        if is_kept {
+            for store in &mut self.stores {
+                store.takes.retain(|taken| *taken != input);
+            }
+        }
+        true
+    }
+
+    /// Returns the inputs that results may overwrite.
+    pub fn overwritten(&self) -> impl Iterator<Item = usize> {
+        self.stores.iter().flat_map(|store| &store.takes).copied()
+    }
+
+    /// Returns whether each element of an input is read only to compute the elements of results at the same position.
+    fn reads_elements_only(&self, input: usize) -> bool {
+        let is_filled = self.fills.iter().any(|(fill, _)| match fill {
+            Fill::Number(Number::Scalar { input: filled }) | Fill::Row { input: filled, .. } => {
+                *filled == input
+            }
+            Fill::Number(Number::Constant(_)) => false,
+        });
+        let is_factor = self
+            .factors
+            .iter()
+            .any(|factor| matches!(factor, Number::Scalar { input: factor } if *factor == input));
+        let is_repeated = |step: &Step| {
+            let loads = matches!(step.work, Work::Load { input: loaded, .. } if loaded == input);
+            let reads = step
+                .operands
+                .iter()
+                .any(|place| matches!(place, Place::Input(read) if *read == input));
+            let of_elements = step.level == Level::Element || matches!(step.work, Work::Rows(_));
+            loads || reads && !of_elements
+        };
+        !is_filled && !is_factor && !self.steps.iter().any(is_repeated)
+    }
+
+    /// Returns how the elements may be divided into regions, if the product has rows of `width` elements.
+    fn following(&self, width: usize) -> Following {
+        let blocks = self.totals.iter().map(Total::block);
+        let grain = { blocks }.try_fold(self.row, least_common_multiple);
+        let rows_repeat = self.fills.iter().all(|(fill, _)| match fill {
+            Fill::Row { period, .. } => width.is_multiple_of(*period),
+            Fill::Number(_) => true,
+        });
+        let columns = self
+            .totals
+            .iter()
+            .all(|total| total.period == width && width > 1);
+        let rows = if self.row == 1 && rows_repeat && columns {
+            Rows::Divisible
+        } else {
+            Rows::Whole
+        };
+        Following {
+            grain: grain.unwrap_or(self.length).max(1),
+            rows,
+            nanoseconds: self.own_nanoseconds() * 1000 / self.length.max(1),
+        }
+    }
+
+    /// Returns the bytes of the product whose result exists only while the kernel runs. If a result of the kernel overwrites the product,
+    /// they are 0.
+    pub fn scratch(&self) -> usize {
+        let taken = |input| {
+            self.stores
+                .iter()
+                .any(|store| store.takes.first() == Some(&input))
+        };
+        match &self.product {
+            Some(product) if !product.is_kept && !taken(product.input) => {
+                product.result.len() * product.result.dtype.bytes()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the kernel can be divided into pieces without a first phase.
+    pub fn is_divisible(&self) -> bool {
+        self.product
+            .as_ref()
+            .is_none_or(|product| product.is_divisible)
+    }
+}

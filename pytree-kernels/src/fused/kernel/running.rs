@@ -1,0 +1,266 @@
+//! Runs a part of a kernel tile by tile.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use crate::base::instructions::arch;
+use crate::base::prefetch::prefetch;
+use crate::base::target::Region;
+use pytree_base::bug::expect_some;
+use smallvec::SmallVec;
+
+use super::direct::Destinations;
+use super::{Fill, Kernel, Level, Number, Work};
+use crate::fused::pattern::Pattern;
+use crate::fused::tiles::{Accumulators, Float, Slot, Source, Tiles};
+
+impl Kernel {
+    /// Computes the results of a part.
+    pub(super) fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
+        let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
+        for &(fill, register) in &self.fills {
+            if let Fill::Number(number) = fill {
+                tiles.fill(register, number.value(sources));
+            }
+        }
+        let mut run = Run {
+            kernel: self,
+            sources,
+            factors: self
+                .factors
+                .iter()
+                .map(|factor| factor.value(sources))
+                .collect(),
+            part,
+            tiles,
+            destinations: self.destinations(sources),
+        };
+        arch().dispatch(&mut run);
+    }
+
+    /// Converts a number of elements to a number of values of the given level (elements or rows).
+    #[inline(always)]
+    fn at_level(&self, elements: usize, level: Level) -> usize {
+        match level {
+            Level::Element => elements,
+            Level::Row => elements / self.row,
+        }
+    }
+}
+
+impl Number {
+    fn value<F: Float>(self, sources: &[Source<'_>]) -> F {
+        match self {
+            Self::Constant(value) => F::from_f64(value),
+            Self::Scalar { input } => {
+                let first = sources[input].elements::<F>().get(0);
+                expect_some(first, "one element of a value without axes")
+            }
+        }
+    }
+}
+
+/// Elements of a kernel that one thread computes, and the memory for its results.
+pub(super) struct Part<'s, F: Float> {
+    pub(super) region: Region,
+    pub(super) slots: SmallVec<[Slot<'s, F>; 2]>,
+    pub(super) accumulators: Accumulators<'s, F>,
+}
+
+impl<F: Float> Part<'_, F> {
+    /// Returns a part of the same kernel with other elements.
+    ///
+    /// # Safety
+    /// The regions of the parts that run at the same time have no common rows of a kernel with rows, no common blocks of totals, and
+    /// otherwise no common elements.
+    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
+    pub(super) unsafe fn shared(&self, region: Region) -> Self {
+        // SAFETY: the caller promises it.
+        unsafe {
+            Self {
+                region,
+                slots: self.slots.iter().map(|slot| slot.shared()).collect(),
+                accumulators: self.accumulators.shared(),
+            }
+        }
+    }
+}
+
+/// A kernel that runs on a part of its elements. The loop over the tiles is compiled once for each instruction set.
+struct Run<'a, 's, F: Float> {
+    kernel: &'a Kernel,
+    sources: &'a [Source<'a>],
+    factors: SmallVec<[F; 8]>,
+    part: Part<'s, F>,
+    tiles: Tiles<F>,
+    destinations: Destinations,
+}
+
+impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Region {
+            first,
+            rows,
+            columns,
+            stride,
+        } = self.part.region;
+        let tile = self.kernel.tile;
+        let step = if rows > 1 { stride } else { tile };
+        let mut column = 0;
+        while column < columns {
+            let count = tile.min(columns - column);
+            // In a single row, all tiles hold whole repetitions.
+            if rows > 1 || column == 0 {
+                self.fill_rows(first + column);
+            }
+            for row in 0..rows {
+                self.run_tile(first + row * stride + column, count, step);
+            }
+            column += count;
+        }
+        self.part.accumulators.end(first + columns);
+    }
+}
+
+impl<F: Float> Run<'_, '_, F> {
+    /// Fills the registers of repeated rows for tiles that begin at the element `start`.
+    #[inline(always)]
+    fn fill_rows(&mut self, start: usize) {
+        for &(fill, register) in &self.kernel.fills {
+            if let Fill::Row { input, period } = fill {
+                let source = self.sources[input].elements();
+                self.tiles
+                    .cycle(register, source, period, start, self.kernel.tile);
+            }
+        }
+    }
+
+    /// Requests elements of an input that the next tile reads.
+    #[inline(always)]
+    fn request(&self, input: usize, start: usize, end: usize) {
+        let elements = match self.sources[input] {
+            Source::Array(array) => F::slice(&array.data).map(|elements| &elements[start..end]),
+            Source::Result(result) => match &self.part.slots[result] {
+                Slot::Floats(elements) => Some(elements.slice(start, end - start)),
+                Slot::Halves(..) | Slot::Bools(_) => None,
+            },
+        };
+        if let Some(elements) = elements {
+            prefetch(elements);
+        }
+    }
+
+    /// Returns a factor of a step.
+    #[inline(always)]
+    fn factor(&self, position: Option<usize>) -> F {
+        position.map_or(F::from_f64(1.0), |position| self.factors[position])
+    }
+
+    #[inline(always)]
+    fn run_tile(&mut self, at: usize, count: usize, step: usize) {
+        let kernel = self.kernel;
+        let end = self.part.region.end();
+        let mut requested = end.min(at + step);
+        let next = end.min(requested + count);
+        for step in &kernel.steps {
+            // Few elements in each step, so that the requests do not wait for each other.
+            let end = next.min(requested + kernel.share);
+            for &input in &kernel.streams {
+                self.request(input, requested, end);
+            }
+            requested = end;
+            let here = Here {
+                sources: self.sources,
+                slots: &self.part.slots,
+                destinations: &self.destinations,
+                start: kernel.at_level(at, step.level),
+                count: kernel.at_level(count, step.level),
+            };
+            let register = step.output;
+            match step.work {
+                Work::Load { input, pattern } => {
+                    let source = self.sources[input].elements();
+                    match pattern {
+                        Pattern::Cycle { period } => {
+                            self.tiles
+                                .cycle(register, source, period, here.start, here.count);
+                        }
+                        Pattern::Stretch { times } => {
+                            self.tiles
+                                .stretch(register, source, times, here.start, here.count);
+                        }
+                        Pattern::Same => {
+                            self.tiles.load(register, source, here.start, here.count);
+                        }
+                        Pattern::Scalar => {}
+                    }
+                }
+                Work::Elementwise(elementwise) => {
+                    let factor = self.factor(step.factors[0]);
+                    self.tiles
+                        .apply(elementwise, &step.operands, factor, step.output, &here);
+                }
+                Work::Arithmetic(arithmetic) => {
+                    let factors = [0, 1].map(|operand| self.factor(step.factors[operand]));
+                    self.tiles.apply_arithmetic(
+                        arithmetic,
+                        &step.operands,
+                        factors,
+                        step.output,
+                        &here,
+                    );
+                }
+                Work::Chain(chain) => {
+                    let factors = step.factors.map(|factor| self.factor(factor));
+                    self.tiles
+                        .apply_chain(chain, &step.operands, factors, step.output, &here);
+                }
+                Work::Convert => self.tiles.copy(step.operands[0], register, &here),
+                Work::Spread => self
+                    .tiles
+                    .spread(step.operands[0], register, kernel.row, count),
+                Work::Rows(fold) => {
+                    let elements = Here {
+                        start: at,
+                        count,
+                        ..here
+                    };
+                    self.tiles
+                        .fold_rows(fold, step.operands[0], register, kernel.row, &elements);
+                }
+                Work::Columns { total } => {
+                    let tile = self.tiles.floats(step.operands[0], &here);
+                    self.part.accumulators.add(total, tile, at);
+                }
+            }
+            if let Some(half) = step.round {
+                self.tiles.round(half, register, here.count);
+            }
+        }
+        for (store, slot) in kernel.stores.iter().zip(&mut self.part.slots) {
+            let (from, length) = (
+                kernel.at_level(at, store.level),
+                kernel.at_level(count, store.level),
+            );
+            if self.destinations[store.register].is_none() {
+                self.tiles.store(store.register, slot, from, length);
+            }
+        }
+    }
+}
+
+/// The current tile, and the arrays that its steps read.
+pub(crate) struct Here<'a, 's, F> {
+    pub(crate) sources: &'a [Source<'a>],
+    pub(crate) slots: &'a [Slot<'s, F>],
+    /// For each register, the result that a step writes to memory instead of the register.
+    pub(crate) destinations: &'a [Option<usize>],
+    /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+}

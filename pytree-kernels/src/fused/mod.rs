@@ -1,0 +1,8 @@
+//! Fused kernels: programs of several steps that run tile by tile over arrays.
+
+mod kernel;
+mod pattern;
+mod tiles;
+
+pub use self::kernel::{Kernel, KernelBuilder, Level, Place};
+pub use self::pattern::Pattern;

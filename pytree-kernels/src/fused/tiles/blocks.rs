@@ -1,0 +1,147 @@
+//! The loop over the elements of a tile.
+//!
+//! A step may write its result into the memory of one of its operands. So the loop reads a block of elements of each operand, and
+//! then writes the block of results. A block has a fixed number of elements, so the compiler uses wide instructions for it, although
+//! the memory of the result and that of an operand may be the same.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use std::marker::PhantomData;
+
+use crate::base::target::Target;
+
+/// The number of elements of a block. The compiler unrolls a loop over 32 elements before it looks for wide instructions, and then finds
+/// none for some operations.
+const BLOCK: usize = 64;
+
+/// Elements that a step reads. The same step may overwrite each of them after it has read it.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a, T> {
+    first: *const T,
+    count: usize,
+    memory: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy> Operand<'a, T> {
+    #[inline(always)]
+    pub(super) fn new(elements: &'a [T]) -> Self {
+        Self {
+            first: elements.as_ptr(),
+            count: elements.len(),
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns `count` elements of the memory of a result, beginning at the position `start`.
+    #[inline(always)]
+    pub(super) fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
+        Self {
+            first: target.address_of(start, count),
+            count,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns the elements as a slice.
+    ///
+    /// # Safety
+    /// No step writes to the elements while the slice exists.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the caller promises that nothing is written")]
+    pub(super) unsafe fn elements(self) -> &'a [T] {
+        // SAFETY: the elements are borrowed for `'a`, and the caller promises that they do not change.
+        unsafe { std::slice::from_raw_parts(self.first, self.count) }
+    }
+}
+
+/// The memory into which a step writes its result.
+pub(super) struct Output<'a, T> {
+    first: *mut T,
+    count: usize,
+    memory: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Copy> Output<'a, T> {
+    #[inline(always)]
+    pub(super) fn new(elements: &'a mut [T]) -> Self {
+        Self {
+            first: elements.as_mut_ptr(),
+            count: elements.len(),
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns `count` elements of the memory of a result, beginning at the position `start`.
+    ///
+    /// # Safety
+    /// While the output exists, there is no reference to the elements, and each operand that has some of them begins at the first
+    /// one.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the caller promises that no reference exists")]
+    pub(super) unsafe fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
+        Self {
+            first: target.address_of(start, count),
+            count,
+            memory: PhantomData,
+        }
+    }
+}
+
+/// Defines a loop over the elements of a tile.
+macro_rules! each {
+    ($(#[$docs:meta])* $name:ident($($operand:ident: $element:ident),+)) => {
+        $(#[$docs])*
+        ///
+        /// # Panics
+        /// Panics if the numbers of elements differ.
+        #[inline(always)]
+        #[allow(unsafe_code, reason = "the output may have the memory of an operand, so there are no slices")]
+        pub(super) fn $name<$($element: Copy,)+ R: Copy + Default>(
+            $($operand: Operand<'_, $element>,)+
+            output: Output<'_, R>,
+            function: impl Fn($($element),+) -> R,
+        ) {
+            let count = output.count;
+            let fits = $($operand.count == count)&&+;
+            assert!(fits, "as many elements in the operands of a step as in its result");
+            let mut at = 0;
+            while at + BLOCK <= count {
+                // SAFETY: the block ends within all operands and the output. The operands are read before the output, which may have
+                // the same memory, is written.
+                unsafe {
+                    $(let $operand = $operand.first.add(at).cast::<[$element; BLOCK]>().read();)+
+                    let mut results = [R::default(); BLOCK];
+                    for (position, result) in results.iter_mut().enumerate() {
+                        *result = function($($operand[position]),+);
+                    }
+                    output.first.add(at).cast::<[R; BLOCK]>().write(results);
+                }
+                at += BLOCK;
+            }
+            while at < count {
+                // SAFETY: the position is within all operands and the output. Operands with the memory of the output begin at the
+                // same element, so no later element of them is written here.
+                unsafe {
+                    let result = function($($operand.first.add(at).read()),+);
+                    output.first.add(at).write(result);
+                }
+                at += 1;
+            }
+        }
+    };
+}
+each! {
+    /// Computes each element of the output from the element of the operand at the same position.
+    each_one(operand: A)
+}
+each! {
+    /// Computes each element of the output from the elements of two operands at the same position.
+    each_two(left: A, right: B)
+}
+each! {
+    /// Computes each element of the output from the elements of three operands at the same position.
+    each_three(first: A, second: B, third: C)
+}

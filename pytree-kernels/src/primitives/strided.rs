@@ -1,0 +1,185 @@
+//! Strided copies: the kernel of broadcasts, transposes, slices and reversals.
+
+use crate::base::array::{Array, reused_bits};
+use crate::base::bits::{Bits, with_bits};
+use crate::base::dtype::{AbstractArray, ArrayElement};
+use crate::base::shape::{PerAxis, Shape};
+use smallvec::SmallVec;
+
+/// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
+/// strides).
+///
+/// `shape` is the shape of the result. `strides` holds, for each axis of the result, the distance in `source` between
+/// neighbours, and `offset` is the position in `source` of the first element.
+pub fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
+    if shape.contains(&0) {
+        return Array::zeros(&AbstractArray::new(source.dtype(), shape));
+    }
+    let (lengths, steps) = joined_axes(shape, strides);
+    with_bits!(source.dtype(), T => {
+        let mut target = reused_bits::<T>(source.dtype(), shape.iter().product());
+        gather_into(source.bits::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
+        Array::from_bits(source.dtype(), shape, target)
+    })
+}
+
+/// Joins neighbouring axes that can have one common stride, and removes axes of length 1.
+pub fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, PerAxis<isize>) {
+    let mut lengths = Shape::new();
+    let mut steps: PerAxis<isize> = SmallVec::new();
+    for (&length, &stride) in shape
+        .iter()
+        .zip(strides)
+        .filter(|(length, _)| **length != 1)
+    {
+        match (lengths.last_mut(), steps.last_mut()) {
+            (Some(last), Some(step))
+                if isize::try_from(length).is_ok_and(|length| *step == stride * length) =>
+            {
+                *last *= length;
+                *step = stride;
+            }
+            _ => {
+                lengths.push(length);
+                steps.push(stride);
+            }
+        }
+    }
+    (lengths, steps)
+}
+
+fn gather_into<T: Bits>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[0] = source[at],
+        ([_], [0]) => target.fill(source[at]),
+        ([length], [1]) => target.copy_from_slice(&source[at..at + length]),
+        ([_], [step]) => {
+            let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
+            target
+                .iter_mut()
+                .zip(positions)
+                .for_each(|(target, position)| *target = source[position]);
+        }
+        ([rows, columns], [1, step]) if *step > 0 => {
+            transpose_into(
+                &source[at..],
+                target,
+                [*rows, *columns],
+                step.cast_unsigned(),
+            );
+        }
+        _ => {
+            let size = target.len() / lengths[0];
+            if steps[0] == 0 {
+                gather_into(
+                    source,
+                    &mut target[..size],
+                    &lengths[1..],
+                    &steps[1..],
+                    offset,
+                );
+                return repeat_first(target, size);
+            }
+            for (part, start) in target
+                .chunks_exact_mut(size)
+                .zip((0..).map(|index: isize| offset + index * steps[0]))
+            {
+                gather_into(source, part, &lengths[1..], &steps[1..], start);
+            }
+        }
+    }
+}
+
+/// Adds each element of `source` to its strided position in `target`. `shape` is the shape of `source`. This function
+/// is the transpose of [`gather`].
+pub fn add_by_strides<T: ArrayElement>(
+    source: &[T],
+    target: &mut [T],
+    shape: &[usize],
+    strides: &[isize],
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    if !source.is_empty() {
+        let (lengths, steps) = joined_axes(shape, strides);
+        add_into(source, target, &lengths, &steps, 0, add);
+    }
+}
+
+fn add_into<T: ArrayElement>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+    add: impl Fn(T, T) -> T + Copy,
+) {
+    let at = offset.cast_unsigned();
+    match (lengths, steps) {
+        ([], _) => target[at] = add(target[at], source[0]),
+        ([length], [1]) => {
+            let target = &mut target[at..at + length];
+            target
+                .iter_mut()
+                .zip(source)
+                .for_each(|(sum, &term)| *sum = add(*sum, term));
+        }
+        _ => {
+            let size = source.len() / lengths[0];
+            for (part, start) in source
+                .chunks_exact(size)
+                .zip((0..).map(|index: isize| offset + index * steps[0]))
+            {
+                add_into(part, target, &lengths[1..], &steps[1..], start, add);
+            }
+        }
+    }
+}
+
+/// Fills `target` with copies of its first `size` elements, in blocks that fit into the cache.
+fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
+    const BLOCK: usize = 4096;
+    let block = BLOCK.next_multiple_of(size);
+    let mut filled = size;
+    while filled < target.len() {
+        let count = filled.min(block).min(target.len() - filled);
+        target.copy_within(..count, filled);
+        filled += count;
+    }
+}
+
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`. Proceeds in square blocks that fit into
+/// the cache.
+fn transpose_into<T: Bits>(
+    source: &[T],
+    target: &mut [T],
+    [rows, columns]: [usize; 2],
+    stride: usize,
+) {
+    const BLOCK: usize = 16;
+    let mut block = [[T::default(); BLOCK]; BLOCK];
+    for first_row in (0..rows).step_by(BLOCK) {
+        let height = BLOCK.min(rows - first_row);
+        for first_column in (0..columns).step_by(BLOCK) {
+            let width = BLOCK.min(columns - first_column);
+            for (column, block) in block.iter_mut().enumerate().take(width) {
+                let at = (first_column + column) * stride + first_row;
+                block[..height].copy_from_slice(&source[at..at + height]);
+            }
+            for row in 0..height {
+                let at = (first_row + row) * columns + first_column;
+                let target = &mut target[at..at + width];
+                target
+                    .iter_mut()
+                    .zip(&block)
+                    .for_each(|(target, column)| *target = column[row]);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Builds a fused kernel, equation by equation.
+
+use hashbrown::HashMap;
+use pytree_core::bug::expect_some;
+use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::narrow::Half;
+use pytree_kernels::fused::{KernelBuilder, Level, Pattern, Place};
+use pytree_kernels::primitives::elementwise::Elementwise;
+
+use super::kernel::FusedKernel;
+use super::schedule::{Planner, Resolved, Role};
+use crate::tensor::jaxpr::{Equation, Variable};
+
+/// Builds a fused kernel from equations that are added one by one.
+pub(super) struct FusedBuilder<'p, 'j> {
+    planner: &'p Planner<'j>,
+    kernel: KernelBuilder,
+    inputs: Vec<Variable>,
+    outputs: Vec<Variable>,
+    /// The register and the level of each value that the kernel computes.
+    inside: HashMap<Variable, (usize, Level)>,
+    loads: Vec<(Resolved, Level, usize)>,
+    total_outputs: Vec<Variable>,
+}
+
+impl<'p, 'j> FusedBuilder<'p, 'j> {
+    pub(super) fn new(planner: &'p Planner<'j>, float: DType, length: usize, row: usize) -> Self {
+        Self {
+            planner,
+            kernel: KernelBuilder::new(float, length, row),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            inside: HashMap::new(),
+            loads: Vec::new(),
+            total_outputs: Vec::new(),
+        }
+    }
+
+    fn input(&mut self, variable: Variable) -> usize {
+        if let Some(position) = self.inputs.iter().position(|&known| known == variable) {
+            return position;
+        }
+        self.inputs.push(variable);
+        self.kernel.input(self.planner.jaxpr.info(variable).clone())
+    }
+
+    /// Returns the half-precision type of a variable, or `None` if it has another dtype.
+    fn half(&self, variable: Variable) -> Option<Half> {
+        Half::of(self.planner.jaxpr.info(variable).dtype)
+    }
+
+    /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
+    /// element or for each row. If necessary, adds the steps that load or repeat the value.
+    fn place(&mut self, variable: Variable, level: Level) -> Place {
+        let resolved = self.planner.resolve(variable);
+        if let Resolved::Value {
+            base,
+            pattern: Pattern::Same,
+        } = resolved
+        {
+            match self.inside.get(&base) {
+                Some(&(register, _)) => return Place::Register(register),
+                None if self.half(base).is_none() => return Place::Input(self.input(base)),
+                // A step below loads the half-precision floats into a register of f32.
+                None => {}
+            }
+        }
+        let known = self
+            .loads
+            .iter()
+            .find(|(other, at, _)| *at == level && other.is(&resolved));
+        if let Some(&(_, _, register)) = known {
+            return Place::Register(register);
+        }
+        let register = match resolved {
+            Resolved::Constant(value) => self.kernel.constant(value),
+            Resolved::Value {
+                base,
+                pattern: Pattern::Scalar,
+            } => {
+                let input = self.input(base);
+                self.kernel.scalar(input)
+            }
+            Resolved::Value { base, pattern } => {
+                if let Some(&(register, _)) = self.inside.get(&base) {
+                    self.kernel.spread(register, level)
+                } else {
+                    let input = self.input(base);
+                    self.kernel.load(input, pattern, level)
+                }
+            }
+        };
+        self.loads.push((resolved, level, register));
+        Place::Register(register)
+    }
+
+    /// Adds the step that computes an equation.
+    pub(super) fn add(&mut self, equation: &Equation, role: Role) {
+        let output = equation.outputs[0];
+        let half = self.half(output);
+        let (register, level) = match role {
+            Role::Elementwise(Elementwise::Convert(_), level) if self.reads_floats(equation) => {
+                let operand = self.place(equation.inputs[0], level);
+                (self.kernel.convert_float(operand, level, half), level)
+            }
+            Role::Elementwise(elementwise, level) => {
+                let inputs = equation.inputs.iter();
+                let operands = inputs.map(|&input| self.place(input, level)).collect();
+                (
+                    self.kernel.elementwise(elementwise, level, operands, half),
+                    level,
+                )
+            }
+            Role::Rows(fold) => {
+                let operand = self.place(equation.inputs[0], Level::Element);
+                (self.kernel.fold_rows(fold, operand, half), Level::Row)
+            }
+            Role::Columns { fold, period } => {
+                let operand = self.place(equation.inputs[0], Level::Element);
+                let info = self.planner.jaxpr.info(output).clone();
+                self.kernel.fold_columns(fold, period, info, operand);
+                self.total_outputs.push(output);
+                return;
+            }
+        };
+        self.inside.insert(output, (register, level));
+    }
+
+    fn reads_floats(&self, equation: &Equation) -> bool {
+        self.planner.jaxpr.info(equation.inputs[0]).dtype.is_float()
+    }
+
+    /// Makes the kernel write the value of `variable` to memory. The kernel must already compute this value.
+    pub(super) fn store(&mut self, variable: Variable) {
+        let made = self.inside.get(&variable);
+        let &(register, level) = expect_some(made, "a value that the kernel computes");
+        let info = self.planner.jaxpr.info(variable).clone();
+        self.kernel.store(register, level, info);
+        self.outputs.push(variable);
+    }
+
+    pub(super) fn finish(mut self) -> FusedKernel {
+        self.outputs.append(&mut self.total_outputs);
+        FusedKernel {
+            kernel: self.kernel.finish(),
+            inputs: self.inputs,
+            outputs: self.outputs,
+        }
+    }
+}
+
+impl Resolved {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Constant(left), Self::Constant(right)) => left.to_bits() == right.to_bits(),
+            (
+                Self::Value { base, pattern },
+                Self::Value {
+                    base: other_base,
+                    pattern: other_pattern,
+                },
+            ) => base == other_base && pattern == other_pattern,
+            _ => false,
+        }
+    }
+}
