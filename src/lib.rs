@@ -227,7 +227,7 @@ pub mod transform {
 pub mod extend {
     pub use pytree_transform::extend::{
         Block, Called, CustomOp, Examples, MatrixElement, Operand, Primitive, Strides, Tangents,
-        Value, apply, called, each_example, matrix_product, share, try_apply,
+        TensorBuffer, Value, apply, called, each_example, matrix_product, share, try_apply,
     };
     pub use pytree_transform::{HostBatches, io_callback, pure_callback, pure_callback_with};
 }

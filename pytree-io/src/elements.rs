@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use pytree_transform::{DType, Tensor, TensorError, raw};
+use pytree_transform::{DType, Tensor, TensorError};
 
 /// Returns the elements of a tensor in row-major order, least significant byte first.
 pub(crate) fn little_endian(tensor: &Tensor) -> Result<Cow<'_, [u8]>, TensorError> {
-    let bytes = raw::bytes(tensor)?;
+    let bytes = tensor.try_bytes()?;
     if cfg!(target_endian = "little") {
         return Ok(Cow::Borrowed(bytes));
     }

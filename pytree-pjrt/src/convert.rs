@@ -2,14 +2,15 @@
 
 use pytree_base::dtype::ElementType;
 use pytree_transform::device::DeviceError;
-use pytree_transform::{AbstractArray, DType, Tensor, raw};
+use pytree_transform::extend::TensorBuffer;
+use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::buffer::Buffer;
 use crate::error::PjrtError;
 
 /// Returns the element type of a tensor on the host, and its elements as bytes. The last axis is contiguous.
 pub(crate) fn bytes(tensor: &Tensor) -> Result<(ElementType, &[u8]), DeviceError> {
-    match raw::bytes(tensor) {
+    match tensor.try_bytes() {
         Ok(bytes) => Ok((tensor.dtype().element(), bytes)),
         Err(error) => Err(DeviceError::failed(error.to_string())),
     }
@@ -44,7 +45,11 @@ pub(crate) fn tensor(buffer: &Buffer) -> Result<Tensor, DeviceError> {
         ));
     };
     let info = AbstractArray::new(dtype, buffer.dims());
-    raw::from_bytes(&info, |bytes| buffer.read_bytes(bytes)).map_err(device_error)
+    let mut elements =
+        TensorBuffer::new(&info).map_err(|error| DeviceError::failed(error.to_string()))?;
+    let read = buffer.read_bytes(elements.bytes_mut());
+    read.map_err(device_error)?;
+    Ok(elements.into_tensor())
 }
 
 /// Converts the error of a plugin to the error of a device.

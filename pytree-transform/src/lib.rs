@@ -126,6 +126,7 @@ pub mod memory {
 pub mod extend {
     pub use crate::base::error::{Called, called};
     pub use crate::primitives::dot::MatrixElement;
+    pub use crate::tensor::bytes::TensorBuffer;
     pub use crate::tensor::stablehlo::{Block, Value};
     pub use crate::transformations::extend::custom_op::CustomOp;
     pub use crate::transformations::extend::primitive::{
@@ -147,8 +148,6 @@ pub mod raw {
     use crate::base::error::{TensorError, or_panic};
     use crate::tensor::Tensor;
     use crate::tensor::trace::Payload;
-    use pytree_kernels::base::array::Array;
-    use pytree_kernels::base::bits::{Bits, with_bits};
     use pytree_kernels::base::dtype::AbstractArray;
 
     pub use crate::base::error::{Called, called};
@@ -187,29 +186,6 @@ pub mod raw {
     pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
         let array = tensor.array()?;
         array.dtype().is_float().then(|| array.data.to_f64())
-    }
-
-    /// Returns the elements of a tensor as bytes, in row-major order and in the byte order of the host. A bool is 0 or 1.
-    ///
-    /// # Errors
-    /// Returns [`TensorError::Traced`] under `jit` and `vmap`.
-    pub fn bytes(tensor: &Tensor) -> Result<&[u8], TensorError> {
-        let array = tensor.value()?;
-        Ok(with_bits!(array.dtype(), T => bytemuck::cast_slice(array.bits::<T>())))
-    }
-
-    /// Returns a tensor whose elements `fill` writes as bytes; see [`bytes`]. For a bool, each byte but 0 is `true`.
-    ///
-    /// # Errors
-    /// Returns the error of `fill`.
-    pub fn from_bytes<E>(
-        info: &AbstractArray,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Tensor, E> {
-        let array = with_bits!(info.dtype, T => {
-            Array::from_bits(info.dtype, &info.shape, <T as Bits>::filled(info.len(), fill)?)
-        });
-        Ok(Tensor::from_array(array))
     }
 
     /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.

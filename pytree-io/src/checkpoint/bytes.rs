@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 
 use pytree_core::ElementType;
 use pytree_core::bug::bug;
-use pytree_transform::{DType, Tensor, TensorElement, bf16, f16, raw};
+use pytree_transform::{DType, Tensor, bf16, f16};
 use safetensors::tensor::{Dtype, View};
 
 use crate::checkpoint::CheckpointError;
-use crate::elements::little_endian;
+use crate::elements::{little_endian, swap_bytes};
 
 /// A tensor in the form that the safetensors crate expects.
 pub(super) struct Stored<'a> {
@@ -17,65 +17,10 @@ pub(super) struct Stored<'a> {
     dtype: Dtype,
 }
 
-/// Evaluates `$body` with `$number` as the element type of a numeric [`DType`]. Evaluates `$otherwise` for other
-/// dtypes.
-macro_rules! with_number {
-    ($dtype:expr, $number:ident => $body:expr, else $otherwise:expr) => {
-        match $dtype {
-            DType::I8 => {
-                type $number = i8;
-                $body
-            }
-            DType::I16 => {
-                type $number = i16;
-                $body
-            }
-            DType::U8 => {
-                type $number = u8;
-                $body
-            }
-            DType::U16 => {
-                type $number = u16;
-                $body
-            }
-            DType::BF16 => {
-                type $number = pytree_transform::bf16;
-                $body
-            }
-            DType::F16 => {
-                type $number = pytree_transform::f16;
-                $body
-            }
-            DType::I32 => {
-                type $number = i32;
-                $body
-            }
-            DType::I64 => {
-                type $number = i64;
-                $body
-            }
-            DType::U32 => {
-                type $number = u32;
-                $body
-            }
-            DType::F32 => {
-                type $number = f32;
-                $body
-            }
-            DType::F64 => {
-                type $number = f64;
-                $body
-            }
-            _ => $otherwise,
-        }
-    };
-}
-
 impl<'a> Stored<'a> {
     pub(super) fn new(name: &str, tensor: &'a Tensor) -> Result<Self, CheckpointError> {
         let dtype = savable(name, name, tensor.dtype())?;
-        let readable = raw::bytes(tensor);
-        match readable {
+        match tensor.try_bytes() {
             Ok(_) => Ok(Self { tensor, dtype }),
             Err(source) => Err(CheckpointError::Value {
                 name: name.to_owned(),
@@ -158,38 +103,63 @@ pub(super) fn dtype_of(stored: Dtype) -> Option<DType> {
     element_of(stored).and_then(DType::from_element)
 }
 
-/// Returns whether a dtype of a file is a float that [`Number::decode`] reads.
+/// Returns whether a dtype of a file is a float that [`decode`] reads.
 pub(super) fn is_float(stored: Dtype) -> bool {
     element_of(stored).is_some_and(ElementType::is_float)
 }
 
-/// An element of a tensor that is read from a file.
-pub(super) trait Number: TensorElement + Copy {
-    /// The element of a tensor whose elements were not read yet.
-    const EMPTY: Self;
-
-    /// Appends the elements in `bytes`, whose dtype in the file is `stored`. The dtype is that of the tensor, or both
-    /// are floats. Then each number is rounded once.
-    fn decode(stored: Dtype, bytes: &[u8], into: &mut Vec<Self>);
-}
-
-/// Appends the elements in `bytes`, each of which has `N` bytes.
-fn extend<T, const N: usize>(into: &mut Vec<T>, bytes: &[u8], number: impl Fn([u8; N]) -> T) {
-    into.extend(bytes.as_chunks::<N>().0.iter().map(|&chunk| number(chunk)));
-}
-
-macro_rules! integers {
-    ($($integer:ty)*) => {$(
-        impl Number for $integer {
-            const EMPTY: Self = 0;
-
-            fn decode(_: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
-                extend(into, bytes, Self::from_le_bytes);
-            }
+/// Writes the elements in `bytes`, whose dtype in the file is `stored`, as elements of the dtype `dtype` in the byte order of
+/// the host. Both dtypes are the same, or both are floats. Then each number is rounded once.
+pub(super) fn decode(stored: Dtype, bytes: &[u8], dtype: DType, into: &mut [u8]) {
+    // The same bits, also those of a NaN.
+    if stored_dtype(dtype) == Some(stored) {
+        into.copy_from_slice(bytes);
+        if cfg!(target_endian = "big") {
+            swap_bytes(into, dtype);
         }
-    )*};
+        return;
+    }
+    let mut numbers = [0.0; 256];
+    let pieces = bytes.chunks(numbers.len() * stored.bitsize() / 8);
+    for (bytes, into) in pieces.zip(into.chunks_mut(numbers.len() * dtype.bytes())) {
+        let numbers = &mut numbers[..into.len() / dtype.bytes()];
+        match stored {
+            Dtype::BF16 => read(bytes, numbers, |b| bf16::from_le_bytes(b).to_f64()),
+            Dtype::F16 => read(bytes, numbers, |b| f16::from_le_bytes(b).to_f64()),
+            Dtype::F32 => read(bytes, numbers, |b| f32::from_le_bytes(b).into()),
+            _ => read(bytes, numbers, f64::from_le_bytes),
+        }
+        write(numbers, dtype, into);
+    }
 }
-integers!(i8 i16 i32 i64 u8 u16 u32);
+
+/// Reads numbers, each of which has `N` bytes.
+fn read<const N: usize>(bytes: &[u8], numbers: &mut [f64], number: impl Fn([u8; N]) -> f64) {
+    for (to, &from) in numbers.iter_mut().zip(bytes.as_chunks::<N>().0) {
+        *to = number(from);
+    }
+}
+
+/// Writes numbers as elements of a float dtype in the byte order of the host.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a conversion that the user allowed rounds"
+)]
+fn write(numbers: &[f64], dtype: DType, into: &mut [u8]) {
+    fn each<const N: usize>(numbers: &[f64], into: &mut [u8], bytes: impl Fn(f64) -> [u8; N]) {
+        for (to, &from) in into.as_chunks_mut::<N>().0.iter_mut().zip(numbers) {
+            *to = bytes(from);
+        }
+    }
+    let odd = rounded_to_odd;
+    match dtype {
+        DType::BF16 => each(numbers, into, |x| bf16::from_f32(odd(x)).to_ne_bytes()),
+        DType::F16 => each(numbers, into, |x| f16::from_f32(odd(x)).to_ne_bytes()),
+        DType::F32 => each(numbers, into, |x| (x as f32).to_ne_bytes()),
+        DType::F64 => each(numbers, into, f64::to_ne_bytes),
+        other => bug(format_args!("a float dtype, found {other}")),
+    }
+}
 
 /// Returns one of the two f32 next to a number, the one whose last bit is 1, unless the number is an f32. If the result
 /// is rounded to a half-precision float, it is the float that is nearest to the number (Boldo and Melquiond 2008, "Emulation
@@ -211,45 +181,6 @@ fn rounded_to_odd(number: f64) -> f32 {
     }
 }
 
-macro_rules! floats {
-    ($($float:ty, $own:ident, $empty:expr, $from:expr;)*) => {$(
-        impl Number for $float {
-            const EMPTY: Self = $empty;
-
-            #[allow(clippy::cast_possible_truncation, reason = "a conversion that the user allowed rounds")]
-            fn decode(stored: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
-                // The same bits, also those of a NaN.
-                if stored == Dtype::$own {
-                    return extend(into, bytes, Self::from_le_bytes);
-                }
-                let from: fn(f64) -> Self = $from;
-                match stored {
-                    Dtype::BF16 => extend(into, bytes, |b| from(bf16::from_le_bytes(b).to_f64())),
-                    Dtype::F16 => extend(into, bytes, |b| from(f16::from_le_bytes(b).to_f64())),
-                    Dtype::F32 => extend(into, bytes, |b| from(f64::from(f32::from_le_bytes(b)))),
-                    _ => extend(into, bytes, |b| from(f64::from_le_bytes(b))),
-                }
-            }
-        }
-    )*};
-}
-floats! {
-    bf16, BF16, bf16::ZERO, |number| bf16::from_f32(rounded_to_odd(number));
-    f16, F16, f16::ZERO, |number| f16::from_f32(rounded_to_odd(number));
-    f32, F32, 0.0, |number| number as f32;
-    f64, F64, 0.0, |number| number;
-}
-
-impl Number for bool {
-    const EMPTY: Self = false;
-
-    fn decode(_: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
-        into.extend(bytes.iter().map(|&byte| byte != 0));
-    }
-}
-
-pub(super) use with_number;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,8 +193,6 @@ mod tests {
             assert_eq!(dtype_of(stored), Some(dtype));
             assert_eq!(dtype_name(stored), dtype.to_string());
             assert_eq!(is_float(stored), dtype.is_float());
-            let read = with_number!(dtype, T => T::DTYPE, else DType::Bool);
-            assert_eq!(read, dtype, "no case in `with_number`");
         }
         assert_eq!(
             (dtype_of(Dtype::U64), dtype_of(Dtype::F8_E4M3)),

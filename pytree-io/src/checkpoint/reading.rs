@@ -7,11 +7,12 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use pytree_transform::{DType, Tensor, TensorError};
+use pytree_transform::extend::TensorBuffer;
+use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 use safetensors::tensor::TensorInfo;
 
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::bytes::{Number, with_number};
+use crate::checkpoint::bytes::decode;
 use crate::checkpoint::file::{Bytes, io_error};
 use crate::checkpoint::names::Arrangement;
 use crate::checkpoint::sharded::StoredFolder;
@@ -53,49 +54,39 @@ impl Reading {
         info: &TensorInfo,
         bytes: &mut Bytes<'_>,
     ) -> Result<Vec<Tensor>, CheckpointError> {
-        with_number!(
-            self.dtype,
-            Element => self.read_as::<Element>(info, bytes),
-            else self.read_as::<bool>(info, bytes)
-        )
-    }
-
-    fn read_as<T: Number>(
-        &self,
-        info: &TensorInfo,
-        bytes: &mut Bytes<'_>,
-    ) -> Result<Vec<Tensor>, CheckpointError> {
-        let unit = info.dtype.bitsize() / 8;
+        let (dtype, unit) = (self.dtype, info.dtype.bitsize() / 8);
         if let [part] = &self.parts[..]
             && part.arrangement.is_same()
         {
-            let mut elements = reserved(bytes.path(), part.shape.iter().product())?;
+            let mut buffer = self.buffer(bytes.path(), &part.shape)?;
+            let mut rest = buffer.bytes_mut();
             bytes.read(unit, &mut |piece| {
-                T::decode(info.dtype, piece, &mut elements);
+                let length = piece.len() / unit * dtype.bytes();
+                let (into, behind) = std::mem::take(&mut rest).split_at_mut(length);
+                decode(info.dtype, piece, dtype, into);
+                rest = behind;
             })?;
-            return Ok(vec![Tensor::new(&part.shape, elements)]);
+            return Ok(vec![buffer.into_tensor()]);
         }
-        let mut scatter = Scatter::<T>::new(bytes.path(), &self.parts, &info.shape)?;
+        let mut scatter = self.scatter(bytes.path(), &info.shape)?;
         let width = info.shape.last().copied().unwrap_or(1);
         if width > 0 {
             let mut rows = Vec::new();
             bytes.read(unit * width, &mut |piece| {
-                rows.clear();
-                T::decode(info.dtype, piece, &mut rows);
-                for row in rows.chunks_exact(width) {
+                rows.resize(piece.len() / unit * dtype.bytes(), 0);
+                decode(info.dtype, piece, dtype, &mut rows);
+                for row in rows.chunks_exact(width * dtype.bytes()) {
                     scatter.add(row);
                 }
             })?;
         }
-        Ok(self.tensors(scatter))
+        Ok(scatter.into_tensors())
     }
 
-    fn tensors<T: Number>(&self, scatter: Scatter<T>) -> Vec<Tensor> {
-        let shapes = self.parts.iter().map(|part| &part.shape);
-        let tensors = shapes.zip(scatter.targets);
-        tensors
-            .map(|(shape, target)| Tensor::new(shape, target.elements))
-            .collect()
+    /// Returns memory for a tensor of the model.
+    fn buffer(&self, path: &Path, shape: &[usize]) -> Result<TensorBuffer, CheckpointError> {
+        let buffer = TensorBuffer::new(&AbstractArray::new(self.dtype, shape));
+        buffer.map_err(|_| io_error(path, io::ErrorKind::OutOfMemory.into()))
     }
 
     /// Reads the tensors from a folder to where the template has them. A tensor that is ordered as in the folder is read part
@@ -134,11 +125,9 @@ impl Reading {
         index: &[Range<usize>],
     ) -> Result<Tensor, CheckpointError> {
         let shape: Vec<usize> = index.iter().map(ExactSizeIterator::len).collect();
-        with_number!(
-            self.dtype,
-            Element => Ok(Tensor::new(&shape, folder.region::<Element>(name, index)?)),
-            else Ok(Tensor::new(&shape, folder.region::<bool>(name, index)?))
-        )
+        let mut buffer = self.buffer(folder.path(), &shape)?;
+        folder.region(name, index, self.dtype, buffer.bytes_mut())?;
+        Ok(buffer.into_tensor())
     }
 
     /// Reads the tensors from a folder to the host.
@@ -147,41 +136,21 @@ impl Reading {
         folder: &mut StoredFolder,
         name: &str,
     ) -> Result<Vec<Tensor>, CheckpointError> {
-        with_number!(
-            self.dtype,
-            Element => self.wholes_as::<Element>(folder, name),
-            else self.wholes_as::<bool>(folder, name)
-        )
-    }
-
-    fn wholes_as<T: Number>(
-        &self,
-        folder: &mut StoredFolder,
-        name: &str,
-    ) -> Result<Vec<Tensor>, CheckpointError> {
         let shape = folder.shape(name).to_vec();
         let all: Vec<Range<usize>> = shape.iter().map(|&length| 0..length).collect();
-        let elements = folder.region::<T>(name, &all)?;
-        if let [part] = &self.parts[..]
-            && part.arrangement.is_same()
-        {
-            return Ok(vec![Tensor::new(&part.shape, elements)]);
+        let is_same = |part: &&Part| self.parts.len() == 1 && part.arrangement.is_same();
+        let same = self.parts.first().filter(is_same);
+        let mut whole = self.buffer(folder.path(), same.map_or(&shape, |part| &part.shape))?;
+        folder.region(name, &all, self.dtype, whole.bytes_mut())?;
+        if same.is_some() {
+            return Ok(vec![whole.into_tensor()]);
         }
-        let mut scatter = Scatter::<T>::new(folder.path(), &self.parts, &shape)?;
-        let width = shape.last().copied().unwrap_or(1);
-        for row in elements.chunks_exact(width.max(1)) {
+        let mut scatter = self.scatter(folder.path(), &shape)?;
+        let width = shape.last().copied().unwrap_or(1).max(1) * self.dtype.bytes();
+        for row in whole.bytes_mut().chunks_exact(width) {
             scatter.add(row);
         }
-        Ok(self.tensors(scatter))
-    }
-}
-
-/// Returns an empty list with room for the elements of a tensor, or the error that there is no memory for them.
-pub(super) fn reserved<T>(path: &Path, elements: usize) -> Result<Vec<T>, CheckpointError> {
-    let mut list = Vec::new();
-    match list.try_reserve_exact(elements) {
-        Ok(()) => Ok(list),
-        Err(_) => Err(io_error(path, io::ErrorKind::OutOfMemory.into())),
+        Ok(scatter.into_tensors())
     }
 }
 
@@ -198,8 +167,10 @@ impl From<TensorError> for Failed {
 }
 
 /// Writes the rows of a stored tensor to their places in the parts.
-struct Scatter<T> {
-    targets: Vec<Target<T>>,
+struct Scatter {
+    targets: Vec<Target>,
+    /// The number of bytes of an element.
+    unit: usize,
     /// The axis of the file that is divided.
     axis: usize,
     /// The shape in the file without the last axis.
@@ -209,8 +180,8 @@ struct Scatter<T> {
 }
 
 /// The elements of a part.
-struct Target<T> {
-    elements: Vec<T>,
+struct Target {
+    elements: TensorBuffer,
     /// The range of the part along the axis that is divided.
     begin: usize,
     end: usize,
@@ -218,19 +189,19 @@ struct Target<T> {
     strides: Vec<isize>,
 }
 
-impl<T: Number> Scatter<T> {
-    fn new(path: &Path, parts: &[Part], shape: &[usize]) -> Result<Self, CheckpointError> {
-        let axis = parts.first().map_or(0, |part| part.arrangement.outputs());
+impl Reading {
+    fn scatter(&self, path: &Path, shape: &[usize]) -> Result<Scatter, CheckpointError> {
+        let axis = self
+            .parts
+            .first()
+            .map_or(0, |part| part.arrangement.outputs());
         let mut begin = 0;
-        let mut targets = Vec::with_capacity(parts.len());
-        for part in parts {
+        let mut targets = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
             let end = begin + part.length(axis);
             let (first, strides) = part.arrangement.strides();
-            let count = part.shape.iter().product();
-            let mut elements = reserved(path, count)?;
-            elements.resize(count, T::EMPTY);
             targets.push(Target {
-                elements,
+                elements: self.buffer(path, &part.shape)?,
                 begin,
                 end,
                 first,
@@ -239,17 +210,20 @@ impl<T: Number> Scatter<T> {
             begin = end;
         }
         let outer = shape[..shape.len().saturating_sub(1)].to_vec();
-        Ok(Self {
+        Ok(Scatter {
             targets,
+            unit: self.dtype.bytes(),
             axis,
             index: vec![0; outer.len()],
             outer,
         })
     }
+}
 
+impl Scatter {
     /// Writes the next row, which is along the last axis of the file.
-    fn add(&mut self, row: &[T]) {
-        let last = self.outer.len();
+    fn add(&mut self, row: &[u8]) {
+        let (last, unit) = (self.outer.len(), self.unit);
         for target in &mut self.targets {
             let mut at = target.first;
             let mut is_inside = true;
@@ -262,13 +236,16 @@ impl<T: Number> Scatter<T> {
                 at += index.cast_signed().wrapping_mul(target.strides[axis]);
             }
             let row = match (self.axis == last, is_inside) {
-                (true, _) => &row[target.begin..target.end],
+                (true, _) => &row[target.begin * unit..target.end * unit],
                 (false, true) => row,
                 (false, false) => continue,
             };
-            for &element in row {
-                target.elements[at.cast_unsigned()] = element;
-                at += target.strides[last];
+            let (elements, stride) = (target.elements.bytes_mut(), target.strides[last]);
+            match unit {
+                1 => copy::<1>(row, elements, at, stride),
+                2 => copy::<2>(row, elements, at, stride),
+                4 => copy::<4>(row, elements, at, stride),
+                _ => copy::<8>(row, elements, at, stride),
             }
         }
         // Advances the position, the last of its axes first.
@@ -279,5 +256,21 @@ impl<T: Number> Scatter<T> {
             }
             *index = 0;
         }
+    }
+
+    fn into_tensors(self) -> Vec<Tensor> {
+        let targets = self.targets.into_iter();
+        targets
+            .map(|target| target.elements.into_tensor())
+            .collect()
+    }
+}
+
+/// Copies elements of `N` bytes to positions that begin at `at` and are `stride` apart.
+fn copy<const N: usize>(row: &[u8], elements: &mut [u8], mut at: isize, stride: isize) {
+    let elements = elements.as_chunks_mut::<N>().0;
+    for &element in row.as_chunks::<N>().0 {
+        elements[at.cast_unsigned()] = element;
+        at += stride;
     }
 }

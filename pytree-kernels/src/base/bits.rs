@@ -21,14 +21,8 @@ pub trait Bits: NoUninit + Default + Send + Sync {
     /// Returns the bits of the elements by value, or `None` if the width of an element differs from the width of
     /// `Self`.
     fn vector(data: Data) -> Option<Vec<Self>>;
-    /// Returns the bits of `length` elements, whose bytes `fill` writes.
-    ///
-    /// # Errors
-    /// Returns the error of `fill`.
-    fn filled<E>(
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Vec<Self>, E>;
+    /// Returns the bits as bytes for writing. `Self` must not be `bool`, which not every byte is.
+    fn bytes_mut(bits: &mut [Self]) -> &mut [u8];
     /// Returns elements of a dtype from their bits. The dtype must have the width of the bits.
     fn data(bits: Vec<Self>, dtype: DType) -> Data;
 }
@@ -110,12 +104,8 @@ impl Bits for bool {
             _ => None,
         }
     }
-    fn filled<E>(
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Vec<Self>, E> {
-        let bytes = <u8 as Bits>::filled(length, fill)?;
-        Ok(bytes.into_iter().map(|byte| byte != 0).collect())
+    fn bytes_mut(_: &mut [Self]) -> &mut [u8] {
+        bug("integers, whose bytes may have any value")
     }
     fn data(bits: Vec<Self>, dtype: DType) -> Data {
         match dtype {
@@ -167,10 +157,8 @@ macro_rules! bits {
                     _ => None,
                 }
             }
-            fn filled<E>(length: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Vec<Self>, E> {
-                let mut bits = vec![0; length];
-                fill(bytemuck::cast_slice_mut(&mut bits))?;
-                Ok(bits)
+            fn bytes_mut(bits: &mut [Self]) -> &mut [u8] {
+                bytemuck::cast_slice_mut(bits)
             }
             fn data(bits: Vec<Self>, dtype: DType) -> Data {
                 match dtype {

@@ -1,5 +1,6 @@
 //! Tensors, traces, the trait of primitives, and recorded functions.
 
+pub(crate) mod bytes;
 pub(crate) mod checks;
 pub(crate) mod device;
 mod display;

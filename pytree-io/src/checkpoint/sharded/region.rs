@@ -5,41 +5,35 @@
 
 use std::ops::Range;
 
+use pytree_transform::DType;
 use safetensors::tensor::Dtype;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::opening::{Piece, StoredFolder, damaged};
 use super::{BLOCK, block_checksum};
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::bytes::Number;
+use crate::checkpoint::bytes::decode;
 use crate::checkpoint::file::StoredFile;
-use crate::checkpoint::reading::reserved;
 
 impl StoredFolder {
-    /// Returns the elements of a region in row-major order. `region` has a range for each axis and lies inside of the
-    /// tensor. The dtype in the files is that of the elements, or both are floats.
-    pub(in crate::checkpoint) fn region<T: Number>(
+    /// Writes the elements of a region in row-major order, as elements of the dtype `dtype` in the byte order of the host.
+    /// `region` has a range for each axis and lies inside of the tensor. The dtype in the files is `dtype`, or both are
+    /// floats.
+    pub(in crate::checkpoint) fn region(
         &mut self,
         name: &str,
         region: &[Range<usize>],
-    ) -> Result<Vec<T>, CheckpointError> {
-        if !self.wholes.contains_key(name) {
-            return Ok(Vec::new());
-        }
-        let count = region.iter().map(ExactSizeIterator::len).product();
-        let mut elements = reserved(self.path(), count)?;
-        elements.resize(count, T::EMPTY);
-        let mut scratch = Vec::new();
-        self.each_run(name, region, &mut |dtype, to, bytes| {
-            scratch.clear();
-            T::decode(dtype, bytes, &mut scratch);
-            elements[to..to + scratch.len()].copy_from_slice(&scratch);
-        })?;
-        Ok(elements)
+        dtype: DType,
+        elements: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        self.each_run(name, region, &mut |stored, to, bytes| {
+            let length = bytes.len() / (stored.bitsize() / 8) * dtype.bytes();
+            let to = to * dtype.bytes();
+            decode(stored, bytes, dtype, &mut elements[to..to + length]);
+        })
     }
 
-    /// Calls `each` with the dtype in the files, the position of a run of elements in the region, and the bytes of the run. This
-    /// function does not depend on the type of the elements, so it is compiled once.
+    /// Calls `each` with the dtype in the files, the position of a run of elements in the region, and the bytes of the run.
     fn each_run(
         &mut self,
         name: &str,
