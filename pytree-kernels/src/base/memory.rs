@@ -6,8 +6,10 @@
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
 //! memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::mem::{Discriminant, discriminant};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
@@ -18,7 +20,7 @@ const LIMIT: usize = 256 << 20;
 /// The greatest number of array lengths that have a [`Bucket`].
 const LENGTHS: usize = 1 << 10;
 
-static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
+static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| Mutex::new(Pool::new(LIMIT)));
 
 fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,11 +76,9 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     pool().take(length)
 }
 
-pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
-
-/// The freed arrays of one length.
-pub(crate) struct Bucket<T> {
-    kept: Vec<Vec<T>>,
+/// The freed arrays of one length and one type.
+struct Bucket {
+    kept: Vec<Block>,
     /// The number of allocations for which the pool had no array of this length. This number is also the greatest
     /// number of arrays of this length that were in use at one time.
     misses: usize,
@@ -87,160 +87,170 @@ pub(crate) struct Bucket<T> {
 
 /// An element type whose arrays the pool stores: the bits of elements.
 pub(crate) trait Pooled: Sized {
-    fn lengths(pool: &mut Pool) -> &mut Lengths<Self>;
-    fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>>;
+    fn into_block(elements: Vec<Self>) -> Block;
+    fn from_block(block: Block) -> Option<Vec<Self>>;
 }
 
-/// Defines the pool, with a list of lengths for each type of bits.
-macro_rules! pool {
-    ($($bits:ident),*) => {
-        /// The stored memory of freed arrays, by the type of their bits and their length.
-        pub(crate) struct Pool {
-            $($bits: Lengths<$bits>,)*
-            bytes: usize,
-            limit: usize,
-            /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
-            /// least recently used length has the smallest stored number.
-            clock: u64,
+/// Defines the memory of an array, with a variant for each type of bits.
+macro_rules! blocks {
+    ($($variant:ident($bits:ident)),*) => {
+        /// The memory of an array.
+        #[derive(Debug)]
+        pub(crate) enum Block {
+            $($variant(Vec<$bits>),)*
         }
 
-        /// Memory that was removed from the pool. The removed memory is dropped after the pool is unlocked, because freeing
-        /// memory takes time.
-        #[derive(Default)]
-        pub(crate) struct Evicted {
-            $($bits: Vec<Vec<$bits>>,)*
-        }
-
-        $(impl Pooled for $bits {
-            fn lengths(pool: &mut Pool) -> &mut Lengths<Self> {
-                &mut pool.$bits
-            }
-            fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>> {
-                &mut evicted.$bits
-            }
-        })*
-
-        impl Pool {
-            const fn new(limit: usize) -> Self {
-                Self {
-                    $($bits: BTreeMap::new(),)*
-                    bytes: 0,
-                    limit,
-                    clock: 0,
+        impl Block {
+            fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(elements) => elements.len(),)*
                 }
             }
 
-            /// Removes an array of the least recently used length from the pool, and returns its size in bytes.
-            fn evict_oldest(&mut self, evicted: &mut Evicted) -> usize {
-                let uses = [$(oldest(&self.$bits)),*];
-                let first = uses.into_iter().flatten().min();
-                let mut uses = uses.into_iter();
-                $(if let Some((_, length)) = uses.next().flatten().filter(|found| Some(*found) == first) {
-                    return evict_one(&mut self.$bits, length, &mut evicted.$bits);
-                })*
-                self.bytes
+            fn bytes(&self) -> usize {
+                match self {
+                    $(Self::$variant(elements) => size_of_val(&elements[..]),)*
+                }
             }
         }
+
+        $(impl Pooled for $bits {
+            fn into_block(elements: Vec<Self>) -> Block {
+                Block::$variant(elements)
+            }
+            fn from_block(block: Block) -> Option<Vec<Self>> {
+                match block {
+                    Block::$variant(elements) => Some(elements),
+                    _ => None,
+                }
+            }
+        })*
     };
 }
-pool!(bool, u8, u16, u32, u64);
+blocks!(Bool(bool), U8(u8), U16(u16), U32(u32), U64(u64));
+
+/// The type and the length of an array.
+type Key = (Discriminant<Block>, usize);
+
+/// The stored memory of freed arrays.
+struct Pool {
+    buckets: HashMap<Key, Bucket>,
+    bytes: usize,
+    limit: usize,
+    /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
+    /// least recently used length has the smallest stored number.
+    clock: u64,
+}
 
 impl Pool {
-    fn give<T: Pooled>(&mut self, elements: Vec<T>) -> Evicted {
-        let mut evicted = Evicted::default();
-        self.clock += 1;
-        let (clock, bytes) = (self.clock, elements.len() * size_of::<T>());
-        match T::lengths(self).get_mut(&elements.len()) {
-            Some(bucket) if bucket.kept.len() < bucket.misses => {
-                bucket.last_use = clock;
-                bucket.kept.push(elements);
-                self.bytes += bytes;
-                self.evict_to_limit(&mut evicted);
-            }
-            _ => T::evicted(&mut evicted).push(elements),
+    fn new(limit: usize) -> Self {
+        Self {
+            buckets: HashMap::new(),
+            bytes: 0,
+            limit,
+            clock: 0,
         }
-        evicted
+    }
+
+    /// Stores the memory of an array. Returns the memory that was removed from the pool, which is dropped after the pool is
+    /// unlocked, because freeing memory takes time.
+    fn give<T: Pooled>(&mut self, elements: Vec<T>) -> Vec<Block> {
+        self.give_block(T::into_block(elements))
+    }
+
+    fn give_block(&mut self, block: Block) -> Vec<Block> {
+        self.clock += 1;
+        match self.buckets.get_mut(&(discriminant(&block), block.len())) {
+            Some(bucket) if bucket.kept.len() < bucket.misses => {
+                bucket.last_use = self.clock;
+                self.bytes += block.bytes();
+                bucket.kept.push(block);
+                self.evict_to_limit()
+            }
+            _ => vec![block],
+        }
     }
 
     fn take<T: Pooled>(&mut self, length: usize) -> Option<Vec<T>> {
+        let kind = discriminant(&T::into_block(Vec::new()));
+        self.take_block(kind, length).and_then(T::from_block)
+    }
+
+    fn take_block(&mut self, kind: Discriminant<Block>, length: usize) -> Option<Block> {
         self.clock += 1;
-        let clock = self.clock;
-        let lengths = T::lengths(self);
-        if let Some(bucket) = lengths.get_mut(&length) {
-            bucket.last_use = clock;
+        if let Some(bucket) = self.buckets.get_mut(&(kind, length)) {
+            bucket.last_use = self.clock;
             let taken = bucket.kept.pop();
-            match taken {
-                Some(_) => self.bytes -= length * size_of::<T>(),
+            match &taken {
+                Some(block) => self.bytes -= block.bytes(),
                 None => bucket.misses += 1,
             }
             return taken;
         }
-        if lengths.len() >= LENGTHS {
-            self.forget_older_half::<T>();
+        if self.buckets.len() >= LENGTHS {
+            self.forget_older_half();
         }
         let bucket = Bucket {
             kept: Vec::new(),
             misses: 1,
-            last_use: clock,
+            last_use: self.clock,
         };
-        T::lengths(self).insert(length, bucket);
+        self.buckets.insert((kind, length), bucket);
         None
     }
 
     /// Removes the buckets of one half of the lengths: the half that was used least recently.
-    fn forget_older_half<T: Pooled>(&mut self) {
-        let lengths = T::lengths(self);
-        let mut uses: Vec<u64> = lengths.values().map(|bucket| bucket.last_use).collect();
+    fn forget_older_half(&mut self) {
+        let mut uses: Vec<u64> = self.buckets.values().map(|it| it.last_use).collect();
         let middle = uses.len() / 2;
         let median = *uses.select_nth_unstable(middle).1;
-        let mut freed = 0;
-        lengths.retain(|length, bucket| {
+        let bytes = &mut self.bytes;
+        self.buckets.retain(|_, bucket| {
             let is_newer = bucket.last_use >= median;
             if !is_newer {
-                freed += bucket.kept.len() * length * size_of::<T>();
+                *bytes -= bucket.kept.iter().map(Block::bytes).sum::<usize>();
             }
             is_newer
         });
-        self.bytes -= freed;
     }
 
-    fn set_limit(&mut self, limit: usize) -> Evicted {
-        let mut evicted = Evicted::default();
+    fn set_limit(&mut self, limit: usize) -> Vec<Block> {
         self.limit = limit;
-        self.evict_to_limit(&mut evicted);
-        evicted
+        self.evict_to_limit()
     }
 
     /// Removes arrays of the least recently used lengths until the pool is within its limit.
-    fn evict_to_limit(&mut self, evicted: &mut Evicted) {
+    fn evict_to_limit(&mut self) -> Vec<Block> {
+        let mut evicted = Vec::new();
         while self.bytes > self.limit {
-            self.bytes -= self.evict_oldest(evicted);
+            let kept = self.buckets.iter().filter(|(_, it)| !it.kept.is_empty());
+            let Some((&key, _)) = kept.min_by_key(|(_, bucket)| bucket.last_use) else {
+                break;
+            };
+            let Entry::Occupied(mut bucket) = self.buckets.entry(key) else {
+                break;
+            };
+            if let Some(block) = bucket.get_mut().kept.pop() {
+                self.bytes -= block.bytes();
+                evicted.push(block);
+            }
+            if bucket.get().kept.is_empty() {
+                bucket.remove();
+            }
         }
+        evicted
     }
-}
-
-/// Finds the least recently used length with an array in the pool. Returns the time of the last use, and the length.
-fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
-    let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
-    kept.map(|(&length, bucket)| (bucket.last_use, length))
-        .min()
-}
-
-/// Removes one array of a length from the pool, and returns its size in bytes. If no array of the length is left,
-/// removes the bucket of the length.
-fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T>>) -> usize {
-    if let Some(bucket) = lengths.get_mut(&length) {
-        evicted.extend(bucket.kept.pop());
-        if bucket.kept.is_empty() {
-            lengths.remove(&length);
-        }
-    }
-    length * size_of::<T>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn kept<T: Pooled>(pool: &Pool, length: usize) -> Option<usize> {
+        let kind = discriminant(&T::into_block(Vec::new()));
+        let bucket = pool.buckets.get(&(kind, length));
+        bucket.map(|bucket| bucket.kept.len())
+    }
 
     /// Allocates memory as arrays do: from the pool, or new memory if the pool has none. Also returns whether the
     /// memory is from the pool.
@@ -300,8 +310,8 @@ mod tests {
             let (elements, _) = allocate(&mut pool, length);
             pool.give(elements);
         }
-        let kept = [10_000, 10_001, 10_002, 10_003]
-            .map(|length| pool.u32.get(&length).map_or(0, |bucket| bucket.kept.len()));
+        let kept =
+            [10_000, 10_001, 10_002, 10_003].map(|length| kept::<u32>(&pool, length).unwrap_or(0));
         assert_eq!(kept, [1, 0, 0, 1]);
         assert!(pool.bytes <= pool.limit);
     }
@@ -315,7 +325,7 @@ mod tests {
         let (elements, _) = allocate(&mut pool, 20_000);
         pool.give(elements);
         assert_eq!(pool.bytes, 80_000, "the older array of u16 is freed");
-        assert!(pool.u16.is_empty());
+        assert_eq!(kept::<u16>(&pool, 20_000), None);
     }
 
     #[test]
@@ -325,15 +335,12 @@ mod tests {
             let (elements, _) = allocate(&mut pool, 1024 + length);
             pool.give(elements);
         }
-        assert!(pool.u32.len() <= LENGTHS);
+        assert!(pool.buckets.len() <= LENGTHS);
         let newest = 1024 + 2 * LENGTHS..1024 + 3 * LENGTHS;
-        let missing = newest.filter(|length| !pool.u32.contains_key(length));
+        let missing = newest.filter(|length| kept::<u32>(&pool, *length).is_none());
         assert_eq!(missing.count(), 0, "the older ones are forgotten");
-        let kept = pool
-            .u32
-            .iter()
-            .map(|(length, bucket)| 4 * length * bucket.kept.len());
-        assert_eq!(kept.sum::<usize>(), pool.bytes);
+        let kept = pool.buckets.values().flat_map(|bucket| &bucket.kept);
+        assert_eq!(kept.map(Block::bytes).sum::<usize>(), pool.bytes);
     }
 
     #[test]
@@ -345,13 +352,7 @@ mod tests {
         });
         assert_eq!(pool.bytes, 8 * 40_000);
         let evicted = pool.set_limit(100_000);
-        assert_eq!((pool.bytes, evicted.u32.len()), (80_000, 6));
-    }
-
-    /// Returns the lengths of the arrays in the pool.
-    fn kept<T>(lengths: &Lengths<T>) -> Vec<usize> {
-        let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
-        kept.map(|(&length, _)| length).collect()
+        assert_eq!((pool.bytes, evicted.len()), (80_000, 6));
     }
 
     #[test]
@@ -366,7 +367,7 @@ mod tests {
             pool.give(elements);
         });
         pool.set_limit(2 * 40_000);
-        assert_eq!(kept(&pool.u32), [10_000], "freed last");
+        assert_eq!(kept::<u32>(&pool, 10_001), None, "freed first");
 
         let mut pool = Pool::new(LIMIT);
         for length in [10_000, 10_001] {
@@ -377,7 +378,7 @@ mod tests {
         }
         assert!(allocate(&mut pool, 10_000).1);
         pool.set_limit(40_000);
-        assert_eq!(kept(&pool.u32), [10_000], "used again last");
+        assert_eq!(kept::<u32>(&pool, 10_001), None, "not used again");
     }
 
     #[test]
@@ -395,11 +396,8 @@ mod tests {
             }
             assert_eq!(pool.bytes, 80_000);
             pool.set_limit(40_000);
-            let (singles, doubles) = (kept(&pool.u32), kept(&pool.u64));
-            assert_eq!(
-                (singles.len(), doubles.len()),
-                if u32_is_older { (0, 1) } else { (1, 0) }
-            );
+            assert_eq!(kept::<u32>(&pool, 10_000).is_none(), u32_is_older);
+            assert_eq!(kept::<u64>(&pool, 5_000).is_none(), !u32_is_older);
             pool.set_limit(0);
             assert_eq!(pool.bytes, 0);
         }
