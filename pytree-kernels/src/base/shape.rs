@@ -15,6 +15,14 @@ pub type AxisList = SmallVec<[usize; 4]>;
 /// One number for each axis, for instance strides, the bounds of a slice, or the sizes of a window.
 pub type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
+/// Returns the shape without the axes `axes`.
+pub fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
+    (0..shape.len())
+        .filter(|axis| !axes.contains(axis))
+        .map(|axis| shape[axis])
+        .collect()
+}
+
 /// Returns the permutation of positions that sorts `keys`.
 pub fn sorting_permutation(keys: &[usize]) -> AxisList {
     let mut positions: AxisList = (0..keys.len()).collect();

@@ -1,11 +1,12 @@
 //! Cumulative reductions along an axis.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::primitives::cumulative::{Cumulation, Run};
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::wide_integers;
-use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
+use crate::primitives::cumulative::{cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
 /// An axis along which a cumulative operation runs backward, from the last element to the first (`reverse=True` in

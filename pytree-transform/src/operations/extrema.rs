@@ -1,11 +1,12 @@
 //! Products, minima, and positions of extrema. Maxima and sums are in `reduce.rs`.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::primitives::reduction::{Extremum, Reduction};
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of, axis_of};
 use crate::operations::reduce::{all_axes, keep_axes, reductions, wide_integers};
-use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
+use crate::primitives::reduce::{argument_of, reduce_by};
 use crate::tensor::Tensor;
 
 #[track_caller]

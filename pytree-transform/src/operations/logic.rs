@@ -4,13 +4,14 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::primitives::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, reductions};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
-use crate::primitives::reduce::{Reduction, reduce_by, sum};
+use crate::primitives::reduce::{reduce_by, sum};
 use crate::tensor::Tensor;
 
 /// Returns whether each element is true or nonzero.

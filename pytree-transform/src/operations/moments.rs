@@ -1,7 +1,7 @@
 //! Variances, standard deviations and medians.
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, without_axes};
 use pytree_kernels::primitives::elementwise::Unary;
 
 use crate::base::error::TensorError;
@@ -10,7 +10,7 @@ use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reducti
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::unary;
 use crate::primitives::gather::take_along_last;
-use crate::primitives::reduce::{sum, without_axes};
+use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::argsort;

@@ -1,11 +1,12 @@
 //! Norms, and logarithms of sums of exponentials.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::primitives::reduction::Reduction;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, check_float, keep_axes, reductions};
-use crate::primitives::reduce::{Reduction, reduce_by, sum};
+use crate::primitives::reduce::{reduce_by, sum};
 use crate::primitives::shape::reshape;
 use crate::tensor::Tensor;
 

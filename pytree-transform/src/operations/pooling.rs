@@ -4,12 +4,13 @@ use pytree_core::Static;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::reduce_window::Window;
+use pytree_kernels::primitives::reduction::Extremum;
 
 use crate::base::error::{Mistake, TensorError, called};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
-use crate::primitives::reduce::Extremum;
-use crate::primitives::reduce_window::{Window, extremum_of_windows, sum_windows};
+use crate::primitives::reduce_window::{extremum_of_windows, sum_windows};
 use crate::tensor::Tensor;
 
 /// A reduction of windows that slide over the spatial axes of a tensor `[batch…, space…, features]`. The window has one

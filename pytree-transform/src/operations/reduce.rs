@@ -6,11 +6,11 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::narrow::wide;
 use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::primitives::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::convert::convert;
-use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 

@@ -4,12 +4,11 @@ use std::borrow::Borrow;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::shape::AxisList;
+use pytree_kernels::base::shape::{AxisList, without_axes};
 use smallvec::SmallVec;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of, axes_where, axis_of, new_axes_of, new_axis_of};
-use crate::primitives::reduce::without_axes;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
+use pytree_kernels::primitives::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
-use crate::primitives::slice::{Concatenate, Pad};
+use crate::primitives::slice::Concatenate;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

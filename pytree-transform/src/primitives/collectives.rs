@@ -15,6 +15,7 @@ pub(crate) mod scatter;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_kernels::primitives::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
@@ -274,7 +275,7 @@ impl Primitive for PMax {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = only_operands(operands);
         let maximum = reduce::Reduce {
-            reduction: reduce::Reduction::Max,
+            reduction: Reduction::Max,
             axes: smallvec![0],
         };
         one(processes::reduced(self, operand, &self.names, &maximum))
@@ -306,11 +307,7 @@ impl Primitive for PMax {
             return (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]));
         };
         let maximum = match axes[0] {
-            Some(axis) => or_panic(reduce::reduce_by(
-                reduce::Reduction::Max,
-                &operands[0],
-                &[axis],
-            )),
+            Some(axis) => or_panic(reduce::reduce_by(Reduction::Max, &operands[0], &[axis])),
             None => operands[0].clone(),
         };
         let rest = without(&self.names, name);

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use pytree_kernels::base::array::{Array, Operands, fits_memory, reused_bits, with_type};
-use pytree_kernels::base::bits::with_bits;
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::array::{Array, Operands, fits_memory};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
+use pytree_kernels::primitives::create;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
@@ -142,19 +142,6 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     )
 }
 
-/// Returns an array of a dtype with one element.
-fn element(dtype: DType, value: f64) -> Array {
-    with_type!(dtype, T => Array::new([], vec![<T as ArrayElement>::from_number(value)]))
-}
-
-/// Returns the `count` numbers 0, 1, 2, … as an array of a dtype.
-fn positions(dtype: DType, count: usize) -> Array {
-    with_type!(dtype, T => {
-        let positions = (0..count).map(<T as ArrayElement>::from_position);
-        Array::new([count], positions.collect())
-    })
-}
-
 impl Primitive for Full {
     fn name(&self) -> &'static str {
         "full"
@@ -168,12 +155,7 @@ impl Primitive for Full {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        let element = element(self.dtype, self.value);
-        one(with_bits!(self.dtype, T => {
-            let mut elements = reused_bits::<T>(self.dtype, self.shape.iter().product());
-            elements.fill(element.bits::<T>()[0]);
-            Array::from_bits(self.dtype, &self.shape, elements)
-        }))
+        one(create::full(self.dtype, &self.shape, self.value))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
@@ -241,16 +223,7 @@ impl Primitive for Iota {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        let inner: usize = self.shape[self.axis + 1..].iter().product();
-        let positions = positions(self.dtype, self.shape[self.axis]);
-        one(with_bits!(self.dtype, T => {
-            let mut elements = reused_bits::<T>(self.dtype, self.shape.iter().product());
-            let runs = elements.chunks_exact_mut(inner.max(1));
-            for (run, &position) in runs.zip(positions.bits::<T>().iter().cycle()) {
-                run.fill(position);
-            }
-            Array::from_bits(self.dtype, &self.shape, elements)
-        }))
+        one(create::iota(self.dtype, &self.shape, self.axis))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

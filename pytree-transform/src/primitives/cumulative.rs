@@ -1,17 +1,15 @@
 //! Cumulative reductions along an axis. Each result combines an element with all elements before this element.
 
-mod running;
-
 use std::fmt;
 use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
-use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::cumulative::{self, Cumulation, Run};
 use pytree_kernels::primitives::elementwise::Binary;
 use smallvec::smallvec;
 
-use self::running::{Rows, in_blocks, one_by_one};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{binary, log_add_exp};
 use crate::primitives::shape::batched_axis;
@@ -25,27 +23,9 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;
 
-/// The axis and the direction of a cumulative reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Run {
-    pub(crate) axis: usize,
-    /// If true, each result combines an element with all elements after this element.
-    pub(crate) reverse: bool,
-}
-
 /// The primitive of cumulative sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CumulativeSum(pub(crate) Run);
-
-/// How a cumulative reduction combines two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Cumulation {
-    Prod,
-    Max,
-    Min,
-    /// Computes log(eˣ + eʸ).
-    LogSumExp,
-}
 
 /// The primitive of all cumulative reductions except sums. These reductions are not linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,104 +50,66 @@ pub(crate) fn cumulative(
     bind_one(&Cumulative { cumulation, run }, &[operand])
 }
 
-impl Run {
-    fn check(
-        self,
-        operation: &'static str,
-        operand: &AbstractArray,
-        floats_only: bool,
-    ) -> Result<AbstractArray, TensorError> {
-        if self.axis >= operand.rank() {
-            return Err(TensorError::axis(operation, operand, self.axis));
-        }
-        if operand.dtype == DType::Bool || (floats_only && !operand.dtype.is_float()) {
-            return Err(TensorError::dtype(
-                operation,
-                &[operand],
-                if floats_only {
-                    "a float dtype"
-                } else {
-                    "numbers"
-                },
-            ));
-        }
-        Ok(operand.clone())
+fn check(
+    run: Run,
+    operation: &'static str,
+    operand: &AbstractArray,
+    floats_only: bool,
+) -> Result<AbstractArray, TensorError> {
+    if run.axis >= operand.rank() {
+        return Err(TensorError::axis(operation, operand, run.axis));
     }
-
-    fn batched(self, batch: usize) -> Self {
-        Self {
-            axis: batched_axis(self.axis, batch),
-            ..self
-        }
+    if operand.dtype == DType::Bool || (floats_only && !operand.dtype.is_float()) {
+        return Err(TensorError::dtype(
+            operation,
+            &[operand],
+            if floats_only {
+                "a float dtype"
+            } else {
+                "numbers"
+            },
+        ));
     }
+    Ok(operand.clone())
+}
 
-    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axis={} reverse={}", self.axis, self.reverse)
-    }
-
-    /// Writes a cumulative reduction in log₂ n steps (Hillis and Steele, "Data parallel algorithms", 1986). Step `i`
-    /// combines each element with the element 2ⁱ positions before it. `start` is the value of the elements before the
-    /// first element. A combination with `start` does not change an element.
-    fn lower(
-        self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        start: &str,
-        combine: impl Fn(&mut Block<'_>, &Value, &Value) -> Value,
-    ) -> Value {
-        let start = block.splat(&AbstractArray::new(operand.dtype(), []), start);
-        let none: PerAxis = smallvec![0; operand.rank()];
-        let mut result = operand.clone();
-        let mut distance = 1;
-        while distance < operand.shape()[self.axis] {
-            let mut low: PerAxis<isize> = smallvec![0; operand.rank()];
-            low[self.axis] = distance.cast_signed();
-            let mut high: PerAxis<isize> = low.iter().map(|low| -low).collect();
-            if self.reverse {
-                std::mem::swap(&mut low, &mut high);
-            }
-            let before = block.padded(&result, &start, &low, &high, &none);
-            result = combine(block, &before, &result);
-            distance *= 2;
-        }
-        result
-    }
-
-    /// Reduces an array along the axis. Overwrites the array if there is no other handle of its memory.
-    fn scan<T: ArrayElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
-        let shape = Shape::from(operand.shape());
-        let rows = Rows {
-            length: shape[self.axis],
-            inner: shape[self.axis + 1..].iter().product(),
-            reverse: self.reverse,
-        };
-        let mut elements = Array::into_elements::<T>(operand);
-        for block in elements.chunks_exact_mut((rows.length * rows.inner).max(1)) {
-            kernel(block, rows);
-        }
-        Array::new(shape, elements)
+fn batched(run: Run, batch: usize) -> Run {
+    Run {
+        axis: batched_axis(run.axis, batch),
+        ..run
     }
 }
 
-/// Runs a cumulative reduction with the kernel and the combining function for the operand's dtype.
-macro_rules! scan {
-    ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
-        match $operand.dtype() {
-            DType::I32 => {
-                $run.scan::<i32>($operand, |part, rows| one_by_one(part, rows, i32::$integer))
-            }
-            DType::I64 => {
-                $run.scan::<i64>($operand, |part, rows| one_by_one(part, rows, i64::$integer))
-            }
-            DType::U32 => {
-                $run.scan::<u32>($operand, |part, rows| one_by_one(part, rows, u32::$integer))
-            }
-            DType::F32 => {
-                $run.scan::<f32>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float))
-            }
-            _ => $run.scan::<f64>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
+fn write(run: Run, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "axis={} reverse={}", run.axis, run.reverse)
+}
+
+/// Writes a cumulative reduction in log₂ n steps (Hillis and Steele, "Data parallel algorithms", 1986). Step `i`
+/// combines each element with the element 2ⁱ positions before it. `start` is the value of the elements before the
+/// first element. A combination with `start` does not change an element.
+fn lower(
+    run: Run,
+    block: &mut Block<'_>,
+    operand: &Value,
+    start: &str,
+    combine: impl Fn(&mut Block<'_>, &Value, &Value) -> Value,
+) -> Value {
+    let start = block.splat(&AbstractArray::new(operand.dtype(), []), start);
+    let none: PerAxis = smallvec![0; operand.rank()];
+    let mut result = operand.clone();
+    let mut distance = 1;
+    while distance < operand.shape()[run.axis] {
+        let mut low: PerAxis<isize> = smallvec![0; operand.rank()];
+        low[run.axis] = distance.cast_signed();
+        let mut high: PerAxis<isize> = low.iter().map(|low| -low).collect();
+        if run.reverse {
+            std::mem::swap(&mut low, &mut high);
         }
-    };
+        let before = block.padded(&result, &start, &low, &high, &none);
+        result = combine(block, &before, &result);
+        distance *= 2;
+    }
+    result
 }
 
 impl LinearPrimitive for CumulativeSum {
@@ -176,11 +118,11 @@ impl LinearPrimitive for CumulativeSum {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        self.0.check("cumsum", operand, false)
+        check(self.0, "cumsum", operand, false)
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        scan!(self.0, operand, in_blocks, wrapping_add, |x, y| x + y)
+        cumulative::sum(self.0, operand)
     }
 
     /// Returns the cumulative sums of the cotangent in the opposite direction.
@@ -194,7 +136,7 @@ impl LinearPrimitive for CumulativeSum {
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         (
-            or_panic(cumulative_sum(operand, self.0.batched(axis))),
+            or_panic(cumulative_sum(operand, batched(self.0, axis))),
             axis,
         )
     }
@@ -206,39 +148,24 @@ impl LinearPrimitive for CumulativeSum {
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
         let start = number(operand.dtype(), 0.0);
-        Ok(self.0.lower(block, operand, &start, |block, before, x| {
+        Ok(lower(self.0, block, operand, &start, |block, before, x| {
             block.binary("stablehlo.add", before, x)
         }))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f)
+        write(self.0, f)
     }
 }
 
-impl Cumulation {
-    /// Combines two tensors elementwise by differentiable operations.
-    fn combine(self, left: &Tensor, right: &Tensor) -> Tensor {
-        match self {
-            Self::Prod => left * right,
-            Self::Max => or_panic(binary(Binary::Max, left, right)),
-            Self::Min => or_panic(binary(Binary::Min, left, right)),
-            Self::LogSumExp => or_panic(binary(Binary::LogAddExp, left, right)),
-        }
+/// Combines two tensors elementwise by differentiable operations.
+fn combine(cumulation: Cumulation, left: &Tensor, right: &Tensor) -> Tensor {
+    match cumulation {
+        Cumulation::Prod => left * right,
+        Cumulation::Max => or_panic(binary(Binary::Max, left, right)),
+        Cumulation::Min => or_panic(binary(Binary::Min, left, right)),
+        Cumulation::LogSumExp => or_panic(binary(Binary::LogAddExp, left, right)),
     }
-}
-
-/// Computes log(eˣ + eʸ) without overflow.
-macro_rules! log_add_exp {
-    ($x:expr, $y:expr) => {{
-        let difference = $x - $y;
-        if difference.is_nan() {
-            // Either both operands are infinities of the same sign, or one operand is NaN.
-            $x + $y
-        } else {
-            $x.max($y) + (-difference.abs()).exp().ln_1p()
-        }
-    }};
 }
 
 /// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990). A
@@ -257,10 +184,10 @@ fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
         (starts[axis], limits[axis], steps[axis]) = (start, limit, step);
         or_panic(slice(tensor, &starts, &limits, &steps))
     };
-    let pairs = cumulation.combine(&part(x, 0, count - 1, 2), &part(x, 1, count, 2));
+    let pairs = combine(cumulation, &part(x, 0, count - 1, 2), &part(x, 1, count, 2));
     let odd = scan_in_pairs(cumulation, &pairs, axis);
     let before = part(&odd, 0, (count - 1) / 2, 1);
-    let even = cumulation.combine(&before, &part(x, 2, count, 2));
+    let even = combine(cumulation, &before, &part(x, 2, count, 2));
     let even = or_panic(concatenate(&[&part(x, 0, 1, 1), &even], axis));
     let spread = |tensor: &Tensor, low: isize| {
         let mut lows: PerAxis<isize> = smallvec![0; tensor.rank()];
@@ -286,45 +213,12 @@ impl Primitive for Cumulative {
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let floats_only = self.cumulation == Cumulation::LogSumExp;
-        self.run
-            .check(Primitive::name(self), operands[0], floats_only)
-            .map(one)
+        check(self.run, Primitive::name(self), operands[0], floats_only).map(one)
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        let run = self.run;
-        one(match self.cumulation {
-            // Products are not computed in blocks, because the product of a block may overflow although no result
-            // overflows.
-            Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
-            Cumulation::Max => {
-                scan!(
-                    run,
-                    operand,
-                    one_by_one,
-                    max,
-                    |x, y| if x > y || x.is_nan() { x } else { y }
-                )
-            }
-            Cumulation::Min => {
-                scan!(
-                    run,
-                    operand,
-                    one_by_one,
-                    min,
-                    |x, y| if x < y || x.is_nan() { x } else { y }
-                )
-            }
-            Cumulation::LogSumExp => match operand.dtype() {
-                DType::F32 => run.scan::<f32>(operand, |part, rows| {
-                    in_blocks(part, rows, |x, y| log_add_exp!(x, y));
-                }),
-                _ => run.scan::<f64>(operand, |part, rows| {
-                    in_blocks(part, rows, |x, y| log_add_exp!(x, y));
-                }),
-            },
-        })
+        one(cumulative::reduce(self.cumulation, self.run, operand))
     }
 
     /// Differentiates [`scan_in_pairs`], which computes the same results by differentiable operations.
@@ -351,7 +245,7 @@ impl Primitive for Cumulative {
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
-        let run = axes[0].map_or(self.run, |batch| self.run.batched(batch));
+        let run = axes[0].map_or(self.run, |batch| batched(self.run, batch));
         let result = cumulative(self.cumulation, &operands[0], run);
         (one(or_panic(result)), one(axes[0]))
     }
@@ -368,11 +262,11 @@ impl Primitive for Cumulative {
             Cumulation::LogSumExp => log_add_exp(block, before, x),
             _ => block.binary(name, before, x),
         };
-        Ok(one(self.run.lower(block, &operands[0], &start, combine)))
+        Ok(one(lower(self.run, block, &operands[0], &start, combine)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.run.write(f)
+        write(self.run, f)
     }
 }
 

@@ -3,23 +3,20 @@
 //! The operands of both primitives may share leading batch axes. So the batching rule of each primitive returns the
 //! same primitive with one more batch axis.
 
-mod blocks;
 mod scatter;
 mod scatter_add;
 
 use std::fmt;
 
-use pytree_core::leaf::NumberKind;
-use pytree_kernels::base::narrow::{is_narrow, wide};
-use smallvec::smallvec;
-
-use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
-pub(crate) use self::scatter::{ScatterBy, scatter_by};
+pub(crate) use self::scatter::scatter_by;
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
+use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::narrow::{is_narrow, wide};
 use pytree_kernels::base::shape::Shape;
+use pytree_kernels::primitives::gather::{self, Blocks};
+use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
@@ -159,12 +156,8 @@ impl Primitive for Take {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand, indices] = take_operands(operands);
         let blocks = self.blocks(operand.shape());
-        let positions = positions(&indices, blocks.length);
         let shape = self.result_shape(operand.shape(), indices.shape());
-        let dtype = operand.dtype();
-        one(with_bits!(dtype, T => {
-            Array::from_bits(dtype, shape, gather_blocks(dtype, operand.bits::<T>(), &positions, &blocks))
-        }))
+        one(gather::gather(&operand, &indices, &blocks, shape))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -5,6 +5,7 @@ use std::fmt;
 use pytree_core::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::threefry::{self, GROUPS, PARITY, ROTATIONS};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
@@ -40,35 +41,7 @@ pub(crate) fn threefry2x32(
     }
 }
 
-/// The rotations of a word in bits: four for the rounds of an even group, and four for the rounds of an odd group.
-const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-/// The number of groups of four rounds.
-const GROUPS: u8 = 5;
-/// The constant that determines the third word of a key.
-const PARITY: u32 = 0x1BD1_1BDA;
-
-/// Computes the block function for one key and one counter.
-fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
-    let mut x = [
-        count[0].wrapping_add(keys[0]),
-        count[1].wrapping_add(keys[1]),
-    ];
-    for group in 0..GROUPS {
-        let turn = usize::from(group);
-        for rotation in ROTATIONS[turn % 2] {
-            x[0] = x[0].wrapping_add(x[1]);
-            x[1] = x[1].rotate_left(rotation) ^ x[0];
-        }
-        x[0] = x[0].wrapping_add(keys[(turn + 1) % 3]);
-        x[1] = x[1]
-            .wrapping_add(keys[(turn + 2) % 3])
-            .wrapping_add(u32::from(group) + 1);
-    }
-    x
-}
-
-/// Writes the operations of [`block`]. `words` holds the two words of the key, followed by the two words of the
+/// Writes the operations of [`threefry::block`]. `words` holds the two words of the key, followed by the two words of the
 /// counter.
 fn lower_block(block: &mut Block<'_>, words: &[Value]) -> Vec<Value> {
     const ADD: &str = "stablehlo.add";
@@ -117,18 +90,9 @@ impl Primitive for Threefry2x32 {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [key0, key1, count0, count1] = take(operands);
-        let info = count0.info.clone();
-        let (key0, key1) = (key0.elements::<u32>(), key1.elements::<u32>());
-        let mut first = Array::into_elements::<u32>(count0);
-        let mut second = Array::into_elements::<u32>(count1);
-        let words = first.iter_mut().zip(&mut second).zip(key0.iter().zip(key1));
-        words.for_each(|((first, second), (&key0, &key1))| {
-            [*first, *second] = block([key0, key1], [*first, *second]);
-        });
-        smallvec![
-            Array::new(&info.shape, first),
-            Array::new(&info.shape, second)
-        ]
+        threefry::evaluate(&key0, &key1, count0, count1)
+            .into_iter()
+            .collect()
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
@@ -169,20 +133,6 @@ impl Primitive for Threefry2x32 {
 mod tests {
     use super::*;
     use crate::primitives::shape::rule_checks::{check_batching, noise};
-
-    #[test]
-    fn block_function_matches_random123() {
-        // Expected values from `kat_vectors` of the Random123 library.
-        assert_eq!(block([0, 0], [0, 0]), [0x6B20_0159, 0x99BA_4EFE]);
-        assert_eq!(
-            block([u32::MAX; 2], [u32::MAX; 2]),
-            [0x1CB9_96FC, 0xBB00_2BE7]
-        );
-        assert_eq!(
-            block([0x1319_8A2E, 0x0370_7344], [0x243F_6A88, 0x85A3_08D3]),
-            [0xC492_3A9C, 0x483D_F7A0]
-        );
-    }
 
     #[test]
     fn batching_agrees_with_evaluation() {

@@ -1,20 +1,18 @@
 //! Reductions over axes: sum, extrema, products, logic, and positions of extrema. The reduced axes are removed.
 
 mod arg_extremum;
-mod reduction;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use self::arg_extremum::{Extremum, argument_of};
-use self::reduction::sum_array;
-pub(in crate::primitives) use self::reduction::{Number, Ordered, with_number};
+pub(crate) use self::arg_extremum::argument_of;
 use pytree_core::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;
-use pytree_kernels::base::shape::{AxisList, Shape};
+use pytree_kernels::base::shape::{AxisList, without_axes};
 use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::primitives::reduction::{self, Reduction};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
@@ -36,18 +34,6 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     pub(crate) axes: AxisList,
-}
-
-/// How a reduction combines two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reduction {
-    /// The maximum, or NaN if any element is NaN.
-    Max,
-    /// The minimum, or NaN if any element is NaN.
-    Min,
-    Prod,
-    And,
-    Or,
 }
 
 /// A reduction over some axes that is not a sum. Such a reduction is not linear.
@@ -73,7 +59,7 @@ pub(crate) fn reduce_by(
     operand: &Tensor,
     axes: &[usize],
 ) -> Result<Tensor, TensorError> {
-    if axes.is_empty() && reduction.accepts(operand.dtype()) {
+    if axes.is_empty() && accepts(reduction, operand.dtype()) {
         return Ok(operand.clone());
     }
     let reduce = Reduce {
@@ -87,14 +73,6 @@ fn sorted(axes: &[usize]) -> AxisList {
     let mut axes = AxisList::from_slice(axes);
     axes.sort_unstable();
     axes
-}
-
-/// Returns the shape without the axes `axes`.
-pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
-    (0..shape.len())
-        .filter(|axis| !axes.contains(axis))
-        .map(|axis| shape[axis])
-        .collect()
 }
 
 /// Broadcasts a reduced tensor along the removed axes `axes`, back to the shape before the reduction.
@@ -173,7 +151,7 @@ impl LinearPrimitive for Sum {
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        sum_array(&operand, &self.axes)
+        reduction::sum(&operand, &self.axes)
     }
 
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
@@ -204,25 +182,23 @@ impl LinearPrimitive for Sum {
     }
 }
 
-impl Reduction {
-    /// Returns the words that describe the reduction in messages, for instance `take the maximum of`.
-    fn operation(self) -> &'static str {
-        match self {
-            Self::Max => "take the maximum of",
-            Self::Min => "take the minimum of",
-            Self::Prod => "multiply the elements of",
-            Self::And => "take `and` of the elements of",
-            Self::Or => "take `or` of the elements of",
-        }
+/// Returns the words that describe the reduction in messages, for instance `take the maximum of`.
+fn operation(reduction: Reduction) -> &'static str {
+    match reduction {
+        Reduction::Max => "take the maximum of",
+        Reduction::Min => "take the minimum of",
+        Reduction::Prod => "multiply the elements of",
+        Reduction::And => "take `and` of the elements of",
+        Reduction::Or => "take `or` of the elements of",
     }
+}
 
-    /// Returns whether the reduction supports a dtype.
-    fn accepts(self, dtype: DType) -> bool {
-        match self {
-            Self::Max | Self::Min => true,
-            Self::Prod => dtype != DType::Bool,
-            Self::And | Self::Or => !dtype.is_float(),
-        }
+/// Returns whether the reduction supports a dtype.
+fn accepts(reduction: Reduction, dtype: DType) -> bool {
+    match reduction {
+        Reduction::Max | Reduction::Min => true,
+        Reduction::Prod => dtype != DType::Bool,
+        Reduction::And | Reduction::Or => !dtype.is_float(),
     }
 }
 
@@ -255,9 +231,9 @@ impl Primitive for Reduce {
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        let (operand, operation) = (operands[0], self.reduction.operation());
+        let (operand, operation) = (operands[0], operation(self.reduction));
         axes_exist(operation, operand, &self.axes)?;
-        if !self.reduction.accepts(operand.dtype) {
+        if !accepts(self.reduction, operand.dtype) {
             let expected = match self.reduction {
                 Reduction::Prod => "numbers",
                 _ => "bool or integers; compare the tensor with a number first",
@@ -275,11 +251,7 @@ impl Primitive for Reduce {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(reduction::reduce_array(
-            self.reduction,
-            &operand,
-            &self.axes,
-        ))
+        one(reduction::reduce(self.reduction, &operand, &self.axes))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -382,6 +354,8 @@ fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
 
 #[cfg(test)]
 mod tests {
+    use pytree_kernels::primitives::reduction::Extremum;
+
     use super::arg_extremum::ArgExtremum;
     use super::*;
     use crate::primitives::shape::rule_checks::{

@@ -4,29 +4,25 @@
 //! sum of windows is again a sum of windows. The tangent of an extremum gathers the tangent of each window's selected
 //! element. The transpose of this gather is a scatter.
 
-mod evaluation;
-mod extrema;
 mod lowering;
-mod scatter;
 mod selection;
 #[cfg(test)]
 mod tests;
-mod windows;
 
 use std::fmt;
 use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::reduce_window::{self, Window};
+use pytree_kernels::primitives::reduction::Extremum;
 use pytree_kernels::primitives::sliding::Sliding;
 
 use self::selection::SelectAndGatherAdd;
 use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Pairs;
-use crate::base::text_layout::Tuple;
+use crate::base::text_layout::{Pairs, Tuple};
 use crate::primitives::create;
-use crate::primitives::reduce::Extremum;
 use crate::primitives::slice::inserted;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
@@ -35,17 +31,6 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
-
-/// Windows that slide over a tensor. Each list has one number for each axis of the tensor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Window {
-    /// The length of a window along each axis.
-    pub(crate) dimensions: PerAxis,
-    /// The distance between neighbouring windows.
-    pub(crate) strides: PerAxis,
-    /// The number of padding elements before and after the elements of the tensor. Padding elements are not reduced.
-    pub(crate) padding: PerAxis<(isize, isize)>,
-}
 
 /// Adds the elements of each window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,79 +69,55 @@ pub(crate) fn extremum_of_windows(
     bind_one(&ReduceWindowExtremum { extremum, window }, &[operand])
 }
 
-impl Window {
-    /// Returns the geometry along axis `axis`. The axis has `length` elements, which are `dilation` apart.
-    fn sliding(&self, axis: usize, length: usize, dilation: usize) -> Sliding {
-        Sliding {
-            length,
-            dilation,
-            padding: self.padding[axis],
-            size: self.dimensions[axis],
-            window_dilation: 1,
-            stride: self.strides[axis],
-        }
+/// Returns the dtype and shape of the result, which has one element for each window. Returns an error if the
+/// windows do not fit the operand.
+fn result(
+    window: &Window,
+    operation: &'static str,
+    operand: &AbstractArray,
+    base_dilation: Option<&[usize]>,
+) -> Result<AbstractArray, TensorError> {
+    if operand.dtype == DType::Bool {
+        return Err(TensorError::dtype(operation, &[operand], "numbers"));
     }
+    let ones: PerAxis = operand.shape.iter().map(|_| 1).collect();
+    let dilation = base_dilation.unwrap_or(&ones);
+    match window.result_shape(&operand.shape, dilation) {
+        Some(shape) => Ok(AbstractArray {
+            dtype: operand.dtype,
+            shape,
+        }),
+        None => Err(TensorError::shape(
+            operation,
+            &[operand],
+            format!(
+                "windows of size {:?} with the strides {:?}, the padding {:?} and the dilation {dilation:?} do not fit the tensor",
+                window.dimensions,
+                window.strides,
+                &window.padding[..]
+            ),
+            "for each axis, pass a size and a stride above 0, and a padding that removes at most the length of the axis",
+        )),
+    }
+}
 
-    /// Returns the dtype and shape of the result, which has one element for each window. Returns an error if the
-    /// windows do not fit the operand.
-    fn result(
-        &self,
-        operation: &'static str,
-        operand: &AbstractArray,
-        base_dilation: Option<&[usize]>,
-    ) -> Result<AbstractArray, TensorError> {
-        if operand.dtype == DType::Bool {
-            return Err(TensorError::dtype(operation, &[operand], "numbers"));
-        }
-        let ones: PerAxis = operand.shape.iter().map(|_| 1).collect();
-        let dilation = base_dilation.unwrap_or(&ones);
-        let lists = [&self.dimensions[..], &self.strides, dilation];
-        let is_whole = self.padding.len() == operand.rank()
-            && lists
-                .iter()
-                .all(|list| list.len() == operand.rank() && !list.contains(&0));
-        let counts = || -> Option<Shape> {
-            let axes = operand.shape.iter().enumerate();
-            axes.map(|(axis, &length)| self.sliding(axis, length, dilation[axis]).count())
-                .collect()
-        };
-        match is_whole.then(counts).flatten() {
-            Some(shape) => Ok(AbstractArray {
-                dtype: operand.dtype,
-                shape,
-            }),
-            None => Err(TensorError::shape(
-                operation,
-                &[operand],
-                format!(
-                    "windows of size {:?} with the strides {:?}, the padding {:?} and the dilation {dilation:?} do not fit the tensor",
-                    self.dimensions,
-                    self.strides,
-                    &self.padding[..]
-                ),
-                "for each axis, pass a size and a stride above 0, and a padding that removes at most the length of the axis",
-            )),
-        }
+/// Returns the windows of a tensor with a new batch axis at position `batch`.
+fn batched(window: &Window, batch: usize) -> Window {
+    Window {
+        dimensions: inserted(&window.dimensions, batch, 1),
+        strides: inserted(&window.strides, batch, 1),
+        padding: inserted(&window.padding, batch, (0, 0)),
     }
+}
 
-    /// Returns the windows of a tensor with a new batch axis at position `batch`.
-    fn batched(&self, batch: usize) -> Self {
-        Self {
-            dimensions: inserted(&self.dimensions, batch, 1),
-            strides: inserted(&self.strides, batch, 1),
-            padding: inserted(&self.padding, batch, (0, 0)),
-        }
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "padding={} window_dimensions={} window_strides={}",
-            Pairs(&self.padding),
-            Tuple(&self.dimensions),
-            Tuple(&self.strides)
-        )
-    }
+fn write(window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "padding={} window_dimensions={} window_strides={}",
+        Pairs(&window.padding),
+        Tuple(&window.dimensions),
+        Tuple(&window.strides)
+    )
 }
 
 impl LinearPrimitive for ReduceWindowSum {
@@ -165,12 +126,16 @@ impl LinearPrimitive for ReduceWindowSum {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        self.window
-            .result("sum windows of", operand, Some(&self.base_dilation))
+        result(
+            &self.window,
+            "sum windows of",
+            operand,
+            Some(&self.base_dilation),
+        )
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        evaluation::sums(&self.window, &self.base_dilation, &operand)
+        reduce_window::sums(&self.window, &self.base_dilation, &operand)
     }
 
     /// Sums windows of the cotangent. The window at an element of the operand contains the cotangent of each window
@@ -199,7 +164,7 @@ impl LinearPrimitive for ReduceWindowSum {
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let batched = Self {
-            window: self.window.batched(axis),
+            window: batched(&self.window, axis),
             base_dilation: inserted(&self.base_dilation, axis, 1),
         };
         (or_panic(batched.apply(operand)), axis)
@@ -211,13 +176,12 @@ impl LinearPrimitive for ReduceWindowSum {
         operand: &Value,
         result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        self.window
-            .lower_sums(block, operand, &self.base_dilation, result)
+        lowering::lower_sums(&self.window, block, operand, &self.base_dilation, result)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "base_dilation={} ", Tuple(&self.base_dilation))?;
-        self.window.write(f)
+        write(&self.window, f)
     }
 }
 
@@ -234,12 +198,16 @@ impl Primitive for ReduceWindowExtremum {
             Extremum::Max => "take the maximum of windows of",
             Extremum::Min => "take the minimum of windows of",
         };
-        self.window.result(operation, operands[0], None).map(one)
+        result(&self.window, operation, operands[0], None).map(one)
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(extrema::extrema(self.extremum, &self.window, &operand))
+        one(reduce_window::extrema(
+            self.extremum,
+            &self.window,
+            &operand,
+        ))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -262,7 +230,7 @@ impl Primitive for ReduceWindowExtremum {
         };
         let batched = Self {
             extremum: self.extremum,
-            window: self.window.batched(batch),
+            window: batched(&self.window, batch),
         };
         (
             one(or_panic(bind_one(&batched, &[&operands[0]]))),
@@ -276,12 +244,11 @@ impl Primitive for ReduceWindowExtremum {
         operands: &[Value],
         results: &[&AbstractArray],
     ) -> Lowered {
-        self.window
-            .lower_extrema(self.extremum, block, &operands[0], results[0])
+        lowering::lower_extrema(&self.window, self.extremum, block, &operands[0], results[0])
             .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.window.write(f)
+        write(&self.window, f)
     }
 }

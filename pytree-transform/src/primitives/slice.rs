@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};
-pub(crate) use self::pad::{Pad, pad};
+pub(crate) use self::pad::pad;
 use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands, with_wide};
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::sort;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
@@ -35,73 +36,6 @@ pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorErr
 pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let descending = true;
     bind_one(&ArgSort { axis, descending }, &[operand])
-}
-
-/// Elements that can be mapped to integers with the same order.
-trait SortKey: ArrayElement {
-    fn sort_key(self) -> u64;
-}
-
-const SIGN: u64 = 1 << 63;
-
-impl SortKey for i64 {
-    fn sort_key(self) -> u64 {
-        self.cast_unsigned() ^ SIGN
-    }
-}
-
-impl SortKey for f64 {
-    /// Returns an integer for the float, so that the integers have the same order as the floats. Both zeros have the
-    /// same integer.
-    fn sort_key(self) -> u64 {
-        match (self + 0.0).to_bits() {
-            _ if self.is_nan() => u64::MAX,
-            negative if negative >= SIGN => !negative,
-            bits => bits | SIGN,
-        }
-    }
-}
-
-macro_rules! sort_key_as {
-    ($wide:ty: $($narrow:ty),*) => {$(
-        impl SortKey for $narrow {
-            fn sort_key(self) -> u64 {
-                <$wide>::from(self).sort_key()
-            }
-        }
-    )*};
-}
-sort_key_as!(i64: bool, i32, u32);
-sort_key_as!(f64: f32);
-
-fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> Array {
-    let shape = operand.shape();
-    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let elements = operand.elements::<T>();
-    let mut result = vec![0_i32; elements.len()];
-    let turned = if descending { u64::MAX } else { 0 };
-    let mut keys = Vec::with_capacity(length);
-    let size = (length * inner).max(1);
-    for (block, target) in elements
-        .chunks_exact(size)
-        .zip(result.chunks_exact_mut(size))
-    {
-        for column in 0..inner {
-            keys.clear();
-            // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
-            // returns the same result as a stable sort.
-            keys.extend(
-                (0_i32..)
-                    .zip(block[column..].iter().step_by(inner))
-                    .map(|(position, element)| (element.sort_key() ^ turned, position)),
-            );
-            keys.sort_unstable();
-            for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
-                *target = position;
-            }
-        }
-    }
-    Array::new(shape, result)
 }
 
 /// Writes whether the element `left` must come before the element `right`. NaN is the greatest value, and both zeros
@@ -141,9 +75,7 @@ impl Primitive for ArgSort {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(
-            with_wide!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis, self.descending)),
-        )
+        one(sort::argsort(&operand, self.axis, self.descending))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

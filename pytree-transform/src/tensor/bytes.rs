@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pytree_derive::panicking_twin;
-
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::{AbstractArray, DType};

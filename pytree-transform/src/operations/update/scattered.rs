@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::primitives::elementwise::{Binary, Comparison};
+use pytree_kernels::primitives::gather::ScatterBy;
 
 use super::Update;
 use crate::base::error::TensorError;
@@ -11,7 +12,7 @@ use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};
-use crate::primitives::gather::{ScatterBy, scatter_add, scatter_by, take};
+use crate::primitives::gather::{scatter_add, scatter_by, take};
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;

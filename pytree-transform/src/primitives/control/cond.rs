@@ -8,6 +8,7 @@ use pytree_core::bug::{expect_at, expect_next, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::{Comparison, Unary};
+use pytree_kernels::primitives::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
@@ -21,7 +22,7 @@ use crate::primitives::call::call;
 use crate::primitives::control::agreement::check_agreement;
 use crate::primitives::create;
 use crate::primitives::elementwise::{compare_with, unary};
-use crate::primitives::reduce::{Reduction, reduce_by};
+use crate::primitives::reduce::reduce_by;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;

@@ -3,14 +3,12 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands, with_wide};
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::primitives::gather::{self, ScatterBy};
 
-use super::{
-    Blocks, ScatterAdd, Take, check_indices, lower_positions, positions, scatter_blocks,
-    write_batch_axes,
-};
+use super::{ScatterAdd, Take, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{ones_like, or_zeros, zeros_like};
@@ -24,14 +22,6 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Bound, Value};
 use crate::tensor::trace::bind_one;
-
-/// How an update is combined with an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ScatterBy {
-    Multiply,
-    Max,
-    Min,
-}
 
 /// Combines updates with the elements of a tensor at indices along `axis`. The operands are the tensor, the indices and
 /// the updates. Indices out of range are clamped to the nearest end.
@@ -57,52 +47,6 @@ pub(crate) fn scatter_by(
         batch_axes: 0,
     };
     bind_one(&scatter, &[operand, indices, updates])
-}
-
-/// Elements that a scatter can combine.
-trait Combined: ArrayElement {
-    fn times(self, other: Self) -> Self;
-}
-
-macro_rules! combined {
-    ($($float:ty),*; $($integer:ty),*) => {
-        $(impl Combined for $float {
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-        })*
-        $(impl Combined for $integer {
-            fn times(self, other: Self) -> Self {
-                self.wrapping_mul(other)
-            }
-        })*
-    };
-}
-combined!(f32, f64; i32, i64, u32);
-
-impl Combined for bool {
-    fn times(self, other: Self) -> Self {
-        self && other
-    }
-}
-
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn combined<T: Combined>(
-    by: ScatterBy,
-    operand: Vec<T>,
-    updates: &[T],
-    positions: &[usize],
-    blocks: &Blocks,
-) -> Vec<T> {
-    match by {
-        ScatterBy::Multiply => scatter_blocks(operand, updates, positions, blocks, T::times),
-        ScatterBy::Max => scatter_blocks(operand, updates, positions, blocks, |x, y| {
-            if x > y || x != x { x } else { y }
-        }),
-        ScatterBy::Min => scatter_blocks(operand, updates, positions, blocks, |x, y| {
-            if x < y || x != x { x } else { y }
-        }),
-    }
 }
 
 impl Scatter {
@@ -205,16 +149,10 @@ impl Primitive for Scatter {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand, indices, updates] = take_operands(operands);
-        let (shape, blocks) = (
-            operand.info.shape.clone(),
-            self.take().blocks(operand.shape()),
-        );
-        let positions = positions(&indices, blocks.length);
-        one(with_wide!(operand.dtype(), T => {
-            let elements = Array::into_elements::<T>(operand);
-            let updates = updates.elements::<T>();
-            Array::new(&shape, combined(self.by, elements, updates, &positions, &blocks))
-        }))
+        let blocks = self.take().blocks(operand.shape());
+        one(gather::scatter(
+            self.by, operand, &indices, &updates, &blocks,
+        ))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

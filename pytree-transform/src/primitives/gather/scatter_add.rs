@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands, reused};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
+use pytree_kernels::primitives::gather;
 use smallvec::smallvec;
 
-use super::blocks::{positions, scatter_blocks};
 use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
@@ -103,25 +103,7 @@ impl Primitive for ScatterAdd {
             batch_axes: self.batch_axes,
         }
         .blocks(&shape);
-        let positions = positions(&indices, self.length);
-        macro_rules! scatter {
-            ($element:ty, $add:expr) => {{
-                let mut zeros = reused(shape.iter().product());
-                zeros.fill(<$element>::default());
-                let updates = updates.elements::<$element>();
-                Array::new(
-                    shape,
-                    scatter_blocks(zeros, updates, &positions, &blocks, $add),
-                )
-            }};
-        }
-        one(match updates.dtype() {
-            DType::I32 => scatter!(i32, i32::wrapping_add),
-            DType::I64 => scatter!(i64, i64::wrapping_add),
-            DType::U32 => scatter!(u32, u32::wrapping_add),
-            DType::F32 => scatter!(f32, |sum, update| sum + update),
-            _ => scatter!(f64, |sum, update| sum + update),
-        })
+        one(gather::scatter_add(&updates, &indices, &blocks, shape))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands, with_wide};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::without_axes;
+use pytree_kernels::primitives::reduction::{self, Extremum};
 
-use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
+use super::{axes_exist, batched_axes, not_empty};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::check_positions;
@@ -16,13 +18,6 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};
 use crate::tensor::trace::bind_one;
-
-/// Selects the maximum or the minimum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Extremum {
-    Max,
-    Min,
-}
 
 /// Returns the position of the first extremum along an axis, as i32. NaN is more extreme than all numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,9 +82,7 @@ impl Primitive for ArgExtremum {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(
-            with_wide!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
-        )
+        one(reduction::argument(self.extremum, &operand, self.axis))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

@@ -5,11 +5,12 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::reduce_window::{self, Window};
+use pytree_kernels::primitives::reduction::Extremum;
 use smallvec::smallvec;
 
-use super::{Window, extrema, scatter};
+use super::{batched, lowering, result, write};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::reduce::Extremum;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
@@ -114,12 +115,12 @@ impl Primitive for SelectAndGatherAdd {
         let operation = "gather from windows of";
         same_dtype(operation, operands)?;
         same_shape(operation, operands, operands[1])?;
-        self.window.result(operation, operands[1], None).map(one)
+        result(&self.window, operation, operands[1], None).map(one)
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [tangents, operand] = take(operands);
-        one(extrema::gather(
+        one(reduce_window::gather(
             self.extremum,
             &self.window,
             &tangents,
@@ -145,7 +146,7 @@ impl Primitive for SelectAndGatherAdd {
         }
         let batched = Self {
             extremum: self.extremum,
-            window: self.window.batched(0),
+            window: batched(&self.window, 0),
         };
         batched_in_front(&batched, operands, axes, batch.size)
     }
@@ -156,9 +157,15 @@ impl Primitive for SelectAndGatherAdd {
         operands: &[Value],
         results: &[&AbstractArray],
     ) -> Lowered {
-        self.window
-            .lower_gather(self.extremum, block, &operands[0], &operands[1], results[0])
-            .map(one)
+        lowering::lower_gather(
+            &self.window,
+            self.extremum,
+            block,
+            &operands[0],
+            &operands[1],
+            results[0],
+        )
+        .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,14 +181,14 @@ impl Primitive for SelectAndScatterAdd {
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let operation = "scatter to windows of";
         same_dtype(operation, operands)?;
-        let windows = self.window.result(operation, operands[1], None)?;
+        let windows = result(&self.window, operation, operands[1], None)?;
         same_shape(operation, operands, &windows)?;
         Ok(one(operands[1].clone()))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [source, operand] = take(operands);
-        one(scatter::scatter(
+        one(reduce_window::scatter(
             self.extremum,
             &self.window,
             &source,
@@ -207,15 +214,20 @@ impl Primitive for SelectAndScatterAdd {
         }
         let batched = Self {
             extremum: self.extremum,
-            window: self.window.batched(0),
+            window: batched(&self.window, 0),
         };
         batched_in_front(&batched, operands, axes, batch.size)
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        self.window
-            .lower_scatter(self.extremum, block, &operands[0], &operands[1])
-            .map(one)
+        lowering::lower_scatter(
+            &self.window,
+            self.extremum,
+            block,
+            &operands[0],
+            &operands[1],
+        )
+        .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,5 +242,5 @@ fn write_selection(extremum: Extremum, window: &Window, f: &mut fmt::Formatter<'
         Extremum::Min => "le",
     };
     write!(f, "select_prim={comparison} ")?;
-    window.write(f)
+    write(window, f)
 }

@@ -1,10 +1,11 @@
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::reduce_window::Window;
+use pytree_kernels::primitives::reduction::Extremum;
 use smallvec::smallvec;
 
 use super::selection::{SelectAndGatherAdd, SelectAndScatterAdd};
-use super::{ReduceWindowExtremum, ReduceWindowSum, Window, extremum_of_windows, sum_windows};
-use crate::primitives::reduce::Extremum;
+use super::{ReduceWindowExtremum, ReduceWindowSum, extremum_of_windows, sum_windows};
 use crate::primitives::shape::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
 };

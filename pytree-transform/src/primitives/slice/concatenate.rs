@@ -2,16 +2,15 @@
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands, reused_bits};
-use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::base::shape::{PerAxis, without_axes};
+use pytree_kernels::primitives::concatenate;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
-use crate::primitives::reduce::without_axes;
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
@@ -80,26 +79,7 @@ impl Primitive for Concatenate {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let mut shape = operands[0].info.shape.clone();
-        shape[self.axis] = operands
-            .iter()
-            .map(|operand| operand.shape()[self.axis])
-            .sum();
-        let outer: usize = shape[..self.axis].iter().product();
-        let dtype = operands[0].dtype();
-        one(with_bits!(dtype, T => {
-            let mut elements = reused_bits::<T>(dtype, shape.iter().product());
-            let mut at = 0;
-            for row in 0..outer {
-                for operand in &operands {
-                    let part = operand.bits::<T>();
-                    let length = part.len() / outer;
-                    elements[at..at + length].copy_from_slice(&part[row * length..][..length]);
-                    at += length;
-                }
-            }
-            Array::from_bits(dtype, &shape, elements)
-        }))
+        one(concatenate::evaluate(&operands, self.axis))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

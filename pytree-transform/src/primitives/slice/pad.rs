@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use pytree_core::bug::expect_some;
-use pytree_kernels::base::array::{Array, Operands, reused_bits, row_major_strides};
-use pytree_kernels::base::bits::{Bits, with_bits};
+use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::base::shape::{AxisList, PerAxis};
+use pytree_kernels::primitives::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::{TensorError, or_panic};
@@ -23,14 +22,6 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Pads each axis with `low` values before the elements, `high` values after them, and `interior` values between
-/// neighbours. A negative `low` or `high` removes elements. The operands are the tensor and the padding value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pad {
-    pub(crate) low: PerAxis<isize>,
-    pub(crate) high: PerAxis<isize>,
-    pub(crate) interior: PerAxis,
-}
 /// Pads a tensor with the scalar `value`, see [`Pad`]. Returns the tensor itself if nothing changes.
 #[track_caller]
 pub(crate) fn pad(
@@ -62,93 +53,6 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// The elements along one axis of the operand, and their positions in the result.
-struct PaddedAxis {
-    /// The position of the first element that is not removed, and the number of elements that are not removed.
-    first: usize,
-    count: usize,
-    /// The offset of the first remaining element in the result, and the distance between remaining neighbours.
-    place: usize,
-    step: usize,
-    stride: usize,
-}
-
-impl Pad {
-    fn length(&self, axis: usize, length: usize) -> Option<usize> {
-        let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
-        let spread = length.checked_add(between)? as i128;
-        // The transpose pads by the negated numbers, and the least `isize` cannot be negated.
-        let paddings = [self.low[axis], self.high[axis]];
-        if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
-            return None;
-        }
-        usize::try_from(spread + paddings[0] as i128 + paddings[1] as i128).ok()
-    }
-
-    fn result_shape(&self, operand: &[usize]) -> Option<Shape> {
-        operand
-            .iter()
-            .enumerate()
-            .map(|(axis, &length)| self.length(axis, length))
-            .collect()
-    }
-
-    fn padded_axes(&self, operand: &[usize], result: &[usize]) -> Vec<PaddedAxis> {
-        let (strides, steps) = (row_major_strides(operand), row_major_strides(result));
-        let axis = |axis: usize| {
-            let (low, step) = (self.low[axis], self.interior[axis] + 1);
-            let first = low.min(0).unsigned_abs().div_ceil(step);
-            let place = low.max(0).cast_unsigned() + (first * step - low.min(0).unsigned_abs());
-            let room = result[axis].saturating_sub(place);
-            let count = operand[axis].saturating_sub(first).min(room.div_ceil(step));
-            PaddedAxis {
-                first,
-                count,
-                // If a product overflows, at most one element remains on the axis, and the product is not used.
-                place: place.wrapping_mul(steps[axis]),
-                step: step.wrapping_mul(steps[axis]),
-                stride: strides[axis],
-            }
-        };
-        (0..operand.len()).map(axis).collect()
-    }
-}
-
-/// Writes the elements that are not removed to their positions in the result.
-fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
-    let Some((axis, inner)) = axes.split_first() else {
-        target[0] = source[0];
-        return;
-    };
-    if axis.count == 0 {
-        return;
-    }
-    let (source, target) = (
-        &source[axis.first * axis.stride..],
-        &mut target[axis.place..],
-    );
-    if inner.is_empty() && axis.step == 1 {
-        target[..axis.count].copy_from_slice(&source[..axis.count]);
-        return;
-    }
-    for index in 0..axis.count {
-        place(
-            &source[index * axis.stride..],
-            &mut target[index * axis.step..],
-            inner,
-        );
-    }
-}
-
-fn pad_array<T: Bits>(operand: &Array, value: T, shape: &Shape, axes: &[PaddedAxis]) -> Array {
-    let mut target = reused_bits(operand.dtype(), shape.iter().product());
-    target.fill(value);
-    if !axes.iter().any(|axis| axis.count == 0) {
-        place(operand.bits::<T>(), &mut target, axes);
-    }
-    Array::from_bits(operand.dtype(), shape, target)
-}
-
 impl Primitive for Pad {
     fn name(&self) -> &'static str {
         "pad"
@@ -191,12 +95,7 @@ impl Primitive for Pad {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand, value] = take(operands);
-        let shape = self.result_shape(operand.shape());
-        let shape = expect_some(shape, "padding that the shape rule accepts");
-        let axes = self.padded_axes(operand.shape(), &shape);
-        one(
-            with_bits!(operand.dtype(), T => pad_array::<T>(&operand, value.bits::<T>()[0], &shape, &axes)),
-        )
+        one(self.evaluate(&operand, &value))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -6,13 +6,13 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use pytree_kernels::base::array::{Array, reused};
-use pytree_kernels::base::dtype::DType;
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
 
 use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;
-use crate::primitives::reduce::{Extremum, Ordered, with_number};
+use crate::primitives::reduction::{Extremum, Ordered, with_number};
 
 /// The order in which a maximum or a minimum prefers elements.
 pub(super) trait Preference<T>: Sync + Copy {
@@ -70,7 +70,7 @@ macro_rules! with_preference {
 pub(super) use with_preference;
 
 /// Returns the extremum of each window.
-pub(super) fn extrema(extremum: Extremum, window: &Window, operand: &Array) -> Array {
+pub fn extrema(extremum: Extremum, window: &Window, operand: &Array) -> Array {
     let windows = match windows_of(window, None, &operand.info) {
         Ok(windows) => windows,
         Err(empty) => return empty,
@@ -128,12 +128,7 @@ impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
 }
 
 /// Returns the element of `tangents` at the position of each window's extremum.
-pub(super) fn gather(
-    extremum: Extremum,
-    window: &Window,
-    tangents: &Array,
-    operand: &Array,
-) -> Array {
+pub fn gather(extremum: Extremum, window: &Window, tangents: &Array, operand: &Array) -> Array {
     let windows = match windows_of(window, None, &operand.info) {
         Ok(windows) => windows,
         Err(empty) => return empty,

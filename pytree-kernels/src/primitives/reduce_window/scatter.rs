@@ -5,15 +5,15 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use pytree_kernels::base::array::{Array, reused};
-use pytree_kernels::base::dtype::DType;
-use pytree_kernels::base::instructions::arch;
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
+use crate::base::instructions::arch;
 
 use super::Window;
 use super::evaluation::LANES;
 use super::extrema::{Best, Preference, with_preference};
 use super::windows::{Cursor, Windows, windows_of};
-use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
+use crate::primitives::reduction::{Extremum, Number, Ordered, with_number};
 
 /// In windows of at most this many elements, the position of each element is compared with the selected position. This
 /// comparison is faster than reading and writing at many positions.
@@ -21,12 +21,7 @@ const COMPARED: usize = 16;
 
 /// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,
 /// so no two threads add to the same element.
-pub(super) fn scatter(
-    extremum: Extremum,
-    window: &Window,
-    cotangents: &Array,
-    operand: &Array,
-) -> Array {
+pub fn scatter(extremum: Extremum, window: &Window, cotangents: &Array, operand: &Array) -> Array {
     let Ok(windows) = windows_of(window, None, &operand.info) else {
         return Array::zeros(&operand.info);
     };

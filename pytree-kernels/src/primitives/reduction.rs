@@ -1,21 +1,43 @@
-//! The kernels of reductions. [`pytree_kernels::base::fold`] defines the order in which the kernels combine elements.
+//! Reductions over axes. [`crate::base::fold`] defines the order in which the kernels combine elements.
 
 #![allow(
     clippy::inline_always,
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use pytree_core::bug::expect_some;
-use pytree_kernels::base::array::{Array, give_back, reused, with_wide};
-use pytree_kernels::base::dtype::{ArrayElement, DType};
-use pytree_kernels::base::fold;
-use pytree_kernels::base::instructions::arch;
-use pytree_kernels::base::shape::AxisList;
+use crate::base::array::{Array, give_back, reused, with_wide};
+use crate::base::dtype::{ArrayElement, DType};
+use crate::base::fold;
+use crate::base::instructions::arch;
+use crate::base::shape::{AxisList, without_axes};
+use pytree_base::bug::expect_some;
 
-use crate::primitives::reduce::{Extremum, Reduction, without_axes};
+/// How a reduction combines two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// The maximum, or NaN if any element is NaN.
+    Max,
+    /// The minimum, or NaN if any element is NaN.
+    Min,
+    /// The product.
+    Prod,
+    /// The bitwise conjunction.
+    And,
+    /// The bitwise disjunction.
+    Or,
+}
+
+/// Selects the maximum or the minimum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extremum {
+    /// The maximum.
+    Max,
+    /// The minimum.
+    Min,
+}
 
 /// Elements that can be added and multiplied.
-pub(in crate::primitives) trait Number: ArrayElement {
+pub(crate) trait Number: ArrayElement {
     const ONE: Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -50,7 +72,7 @@ macro_rules! numbers {
 numbers!(f32, f64; i32, i64, u32);
 
 /// Elements with a least and a greatest value, which are the initial values of extrema.
-pub(in crate::primitives) trait Ordered: ArrayElement {
+pub(crate) trait Ordered: ArrayElement {
     const LEAST: Self;
     const GREATEST: Self;
 
@@ -101,7 +123,7 @@ ordered! {
 
 /// Reduces an array over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
 /// The groups are reduced one after the other, starting with the last group.
-pub(super) fn reduce<T: ArrayElement>(
+fn folded<T: ArrayElement>(
     operand: &Array,
     axes: &[usize],
     start: T,
@@ -207,43 +229,46 @@ macro_rules! with_number {
     };
 }
 
-pub(in crate::primitives) use with_number;
+pub(crate) use with_number;
 
-pub(super) fn sum_array(operand: &Array, axes: &[usize]) -> Array {
-    with_number!(operand.dtype(), T => reduce(operand, axes, T::default(), <T as Number>::plus))
+/// Returns the sums over some axes.
+pub fn sum(operand: &Array, axes: &[usize]) -> Array {
+    with_number!(operand.dtype(), T => folded(operand, axes, T::default(), <T as Number>::plus))
 }
 
-pub(super) fn reduce_array(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
+/// Returns a reduction over some axes.
+pub fn reduce(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
     match reduction {
         Reduction::Max => with_wide!(operand.dtype(), T => {
-            reduce(operand, axes, <T as Ordered>::LEAST, <T as Ordered>::greater)
+            folded(operand, axes, <T as Ordered>::LEAST, <T as Ordered>::greater)
         }),
         Reduction::Min => with_wide!(operand.dtype(), T => {
-            reduce(operand, axes, <T as Ordered>::GREATEST, <T as Ordered>::lesser)
+            folded(operand, axes, <T as Ordered>::GREATEST, <T as Ordered>::lesser)
         }),
         Reduction::Prod => with_number!(operand.dtype(), T => {
-            reduce(operand, axes, <T as Number>::ONE, <T as Number>::times)
+            folded(operand, axes, <T as Number>::ONE, <T as Number>::times)
         }),
         Reduction::And => match operand.dtype() {
-            DType::I32 => reduce(operand, axes, !0_i32, |left, right| left & right),
-            DType::I64 => reduce(operand, axes, !0_i64, |left, right| left & right),
-            DType::U32 => reduce(operand, axes, !0_u32, |left, right| left & right),
-            _ => reduce(operand, axes, true, |left, right| left & right),
+            DType::I32 => folded(operand, axes, !0_i32, |left, right| left & right),
+            DType::I64 => folded(operand, axes, !0_i64, |left, right| left & right),
+            DType::U32 => folded(operand, axes, !0_u32, |left, right| left & right),
+            _ => folded(operand, axes, true, |left, right| left & right),
         },
         Reduction::Or => match operand.dtype() {
-            DType::I32 => reduce(operand, axes, 0_i32, |left, right| left | right),
-            DType::I64 => reduce(operand, axes, 0_i64, |left, right| left | right),
-            DType::U32 => reduce(operand, axes, 0_u32, |left, right| left | right),
-            _ => reduce(operand, axes, false, |left, right| left | right),
+            DType::I32 => folded(operand, axes, 0_i32, |left, right| left | right),
+            DType::I64 => folded(operand, axes, 0_i64, |left, right| left | right),
+            DType::U32 => folded(operand, axes, 0_u32, |left, right| left | right),
+            _ => folded(operand, axes, false, |left, right| left | right),
         },
     }
 }
 
-pub(super) fn argument_array<T: Ordered>(
-    extremum: Extremum,
-    operand: &Array,
-    axis: usize,
-) -> Array {
+/// Returns the positions of the first extrema along an axis, as i32.
+pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
+    with_wide!(operand.dtype(), T => argument_of::<T>(extremum, operand, axis))
+}
+
+fn argument_of<T: Ordered>(extremum: Extremum, operand: &Array, axis: usize) -> Array {
     match extremum {
         Extremum::Max => argument_by(operand, axis, T::LEAST, T::greater, |x, y| x > y),
         Extremum::Min => argument_by(operand, axis, T::GREATEST, T::lesser, |x, y| x < y),

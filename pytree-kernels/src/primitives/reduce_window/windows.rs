@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
-use pytree_kernels::base::array::{Array, row_major_strides};
-use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::shape::{PerAxis, Shape};
-use pytree_kernels::base::threads;
-use pytree_kernels::primitives::sliding::Sliding;
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::AbstractArray;
+use crate::base::shape::{PerAxis, Shape};
+use crate::base::threads;
+use crate::primitives::sliding::Sliding;
+use pytree_base::bug::expect_some;
 
 use super::Window;
 
@@ -179,17 +180,11 @@ pub(super) fn windows_of(
     info: &AbstractArray,
 ) -> Result<Windows, Array> {
     let ones: PerAxis = info.shape.iter().map(|_| 1).collect();
-    let result = match window.result("reduce windows of", info, base_dilation) {
-        Ok(result) => result,
-        Err(error) => panic!("{error}"),
-    };
-    if result.is_empty() {
-        return Err(Array::zeros(&result));
+    let base_dilation = base_dilation.unwrap_or(&ones);
+    let shape = window.result_shape(&info.shape, base_dilation);
+    let shape = expect_some(shape, "windows that the shape rule accepts");
+    if shape.contains(&0) {
+        return Err(Array::zeros(&AbstractArray::new(info.dtype, shape)));
     }
-    Ok(Windows::new(
-        window,
-        base_dilation.unwrap_or(&ones),
-        info,
-        &result.shape,
-    ))
+    Ok(Windows::new(window, base_dilation, info, &shape))
 }

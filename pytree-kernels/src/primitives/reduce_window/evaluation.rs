@@ -5,13 +5,13 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use pytree_kernels::base::array::{Array, reused};
-use pytree_kernels::base::dtype::{ArrayElement, DType};
-use pytree_kernels::base::instructions::arch;
+use crate::base::array::{Array, reused};
+use crate::base::dtype::{ArrayElement, DType};
+use crate::base::instructions::arch;
 
 use super::Window;
 use super::windows::{Cursor, Windows, windows_of};
-use crate::primitives::reduce::{Number, with_number};
+use crate::primitives::reduction::{Number, with_number};
 
 /// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.
 pub(super) const LANES: usize = 32;
@@ -94,7 +94,7 @@ fn blocks<T: ArrayElement, K: Kernel<T>, const N: usize>(
 }
 
 /// Returns the sum of each window.
-pub(super) fn sums(window: &Window, base_dilation: &[usize], operand: &Array) -> Array {
+pub fn sums(window: &Window, base_dilation: &[usize], operand: &Array) -> Array {
     let windows = match windows_of(window, Some(base_dilation), &operand.info) {
         Ok(windows) => windows,
         Err(empty) => return empty,
