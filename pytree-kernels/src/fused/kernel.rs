@@ -22,13 +22,12 @@ use smallvec::SmallVec;
 pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
 pub use self::builder::KernelBuilder;
 pub(super) use self::running::Here;
-use crate::base::dtype::{AbstractArray, DType};
-use crate::base::narrow::Half;
-use crate::base::target::Following;
-
 use super::pattern::Pattern;
 use super::tiles::Total;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
+use crate::base::narrow::Half;
+use crate::base::target::Following;
 use crate::primitives::dot::DotGeneral;
 use crate::primitives::elementwise::Elementwise;
 

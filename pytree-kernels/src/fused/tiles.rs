@@ -21,14 +21,13 @@ use pytree_base::bug::{bug, expect_some};
 use self::blocks::Operand;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
+use super::kernel::{Here, Place};
 use crate::base::array::Array;
 use crate::base::dtype::ArrayElement;
 use crate::base::fold;
+use crate::base::fold::Fold;
 use crate::base::narrow::Half;
 use crate::base::target::Target;
-
-use super::kernel::{Here, Place};
-use crate::base::fold::Fold;
 use crate::primitives::dot::Factor;
 use crate::primitives::elementwise::Kernels;
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use pytree_base::bug::bug;
+
 use crate::base::array::{Array, Data, reused, reused_bits, with_wide};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::narrow::{Extension, widened};
 use crate::base::shape::Shape;
-use pytree_base::bug::bug;
 
 /// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

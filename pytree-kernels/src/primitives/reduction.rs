@@ -5,12 +5,13 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use pytree_base::bug::expect_some;
+
 use crate::base::array::{Array, give_back, reused, with_wide};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::fold;
 use crate::base::instructions::arch;
 use crate::base::shape::{AxisList, without_axes};
-use pytree_base::bug::expect_some;
 
 /// How a reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

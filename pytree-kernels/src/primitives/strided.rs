@@ -1,10 +1,11 @@
 //! Strided copies: the kernel of broadcasts, transposes, slices and reversals.
 
+use smallvec::SmallVec;
+
 use crate::base::array::{Array, reused_bits};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement};
 use crate::base::shape::{PerAxis, Shape};
-use smallvec::SmallVec;
 
 /// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
 /// strides).

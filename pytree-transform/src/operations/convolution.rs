@@ -10,14 +10,13 @@ use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use pytree_kernels::primitives::convolution;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
-use crate::primitives::convolution::convolve;
-use crate::primitives::slice::reverse;
-use crate::tensor::Tensor;
-
 pub use crate::operations::convolution_layout::ConvDimensionNumbers;
 use crate::operations::convolution_layout::Orders;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
+use crate::primitives::convolution::convolve;
+use crate::primitives::slice::reverse;
+use crate::tensor::Tensor;
 
 /// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. A convolution has one stride
 /// for each spatial axis (an axis over which windows slide).

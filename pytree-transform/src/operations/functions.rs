@@ -8,7 +8,7 @@ use pytree_kernels::primitives::elementwise::{Rounding, Unary};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
-use crate::primitives::elementwise::{self};
+use crate::primitives::elementwise;
 use crate::tensor::Tensor;
 
 macro_rules! unary_methods {

@@ -5,12 +5,12 @@ mod take_modes;
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-pub(super) use self::plan::Plan;
-pub use self::take_modes::TakeMode;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::primitives::elementwise::Comparison;
 
+pub(super) use self::plan::Plan;
+pub use self::take_modes::TakeMode;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::wide_integers;

@@ -2,10 +2,10 @@
 
 mod modes;
 
-pub use self::modes::PadMode;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::PerAxis;
 
+pub use self::modes::PadMode;
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::elementwise::operators::Operand;

@@ -6,8 +6,8 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
+use crate::primitives::elementwise;
 use crate::primitives::elementwise::operators::{Operand, check_quotient};
-use crate::primitives::elementwise::{self};
 use crate::primitives::select;
 use crate::tensor::Tensor;
 

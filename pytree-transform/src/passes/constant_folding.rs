@@ -7,9 +7,8 @@ use pytree_kernels::base::array::{Array, Operands};
 
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
-use crate::tensor::Tensor;
-use crate::tensor::evaluation;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
+use crate::tensor::{Tensor, evaluation};
 
 /// The maximum number of elements of a folded result. Folded results are stored with the function, so they must be
 /// small.

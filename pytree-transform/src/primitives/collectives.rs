@@ -15,18 +15,17 @@ pub(crate) mod scatter;
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::bug::{bug, expect_next};
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::Shape;
+use pytree_kernels::primitives::elementwise::Comparison;
 use pytree_kernels::primitives::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
 use self::scatter::ReduceScatter;
 pub(crate) use self::scatter::reduce_scatter;
-use pytree_core::bug::{bug, expect_next};
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::elementwise::Comparison;
-
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare;

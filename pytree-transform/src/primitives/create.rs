@@ -13,8 +13,6 @@ use smallvec::smallvec;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::broadcast_to;
-use crate::tensor::Tensor;
-use crate::tensor::device;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, one,
@@ -22,6 +20,7 @@ use crate::tensor::primitive::{
 use crate::tensor::scalar::Scalar;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{bind_one, is_staging};
+use crate::tensor::{Tensor, device};
 
 /// Creates a tensor whose elements all equal one value.
 #[derive(Clone, Debug)]

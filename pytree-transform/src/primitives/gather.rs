@@ -8,8 +8,6 @@ mod scatter_add;
 
 use std::fmt;
 
-pub(crate) use self::scatter::scatter_by;
-pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
@@ -18,6 +16,8 @@ use pytree_kernels::base::shape::Shape;
 use pytree_kernels::primitives::gather::{self, Blocks};
 use smallvec::smallvec;
 
+pub(crate) use self::scatter::scatter_by;
+pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;

@@ -5,7 +5,6 @@ mod arg_extremum;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use self::arg_extremum::argument_of;
 use pytree_core::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
@@ -14,6 +13,7 @@ use pytree_kernels::base::shape::{AxisList, without_axes};
 use pytree_kernels::primitives::elementwise::Comparison;
 use pytree_kernels::primitives::reduction::{self, Reduction};
 
+pub(crate) use self::arg_extremum::argument_of;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::convert::convert;

@@ -6,15 +6,14 @@ mod pad;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-pub(crate) use self::concatenate::{Concatenate, concatenate};
-pub(crate) use self::pad::pad;
 use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use pytree_kernels::primitives::strided::gather;
+use smallvec::SmallVec;
 
+pub(crate) use self::concatenate::{Concatenate, concatenate};
+pub(crate) use self::pad::pad;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::{batch_axis_first, batched_axis};

@@ -12,12 +12,11 @@ use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some, pairs};
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
-
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;

@@ -27,7 +27,7 @@ use crate::jaxpr::run_checked;
 use crate::primitives::body::Body;
 use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
-use crate::tensor::checks::{self};
+use crate::tensor::checks;
 use crate::tensor::device::{self, Device};
 use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::trace::{axis_length, bound_length};

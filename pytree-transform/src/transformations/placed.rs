@@ -6,11 +6,10 @@ use pytree_kernels::base::array::Array;
 
 use crate::base::error::TensorError;
 use crate::passes::optimize;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
 use crate::tensor::device::{
     Device, Layout, Mixed, Program, chosen, described, of_tensors, on_host,
 };
+use crate::tensor::{Tensor, checks};
 use crate::transformations::cache::Entry;
 use crate::transformations::function::Origin;
 

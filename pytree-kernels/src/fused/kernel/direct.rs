@@ -3,10 +3,10 @@
 //! A result may have the memory of an input, which is known only when the kernel runs. Then a step may write the result to memory
 //! only if no later step reads the input.
 
-use crate::base::dtype::DType;
 use smallvec::SmallVec;
 
 use super::{Kernel, Level, Place, Step, Store, Work};
+use crate::base::dtype::DType;
 use crate::fused::tiles::Source;
 
 /// For each register, the result that a step writes to memory instead of the register.

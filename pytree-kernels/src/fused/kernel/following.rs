@@ -1,10 +1,9 @@
 //! A kernel that follows a product: it continues with each part of the result on the thread that has computed the part.
 
-use crate::base::numbers::least_common_multiple;
-use crate::base::target::{Following, Rows};
-
 use super::{Fill, Kernel, Level, Number, Place, Product, Step, Work};
 use crate::base::dtype::AbstractArray;
+use crate::base::numbers::least_common_multiple;
+use crate::base::target::{Following, Rows};
 use crate::fused::tiles::Total;
 use crate::primitives::dot::DotGeneral;
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::base::array::{Array, Data};
-use crate::base::dtype::DType;
-use crate::base::target::{Region, Target, Then};
-use crate::base::threads::{self, Piece};
 use pytree_base::bug::{bug, expect_some};
 use smallvec::SmallVec;
 
 use super::running::Part;
 use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
-use crate::base::array::Operands;
+use crate::base::array::{Array, Data, Operands};
 use crate::base::divided::{Divided, Results};
+use crate::base::dtype::DType;
+use crate::base::target::{Region, Target, Then};
+use crate::base::threads::{self, Piece};
 use crate::fused::tiles::{Float, Slot, Source, Totals};
 use crate::primitives::dot::DotOperands;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};

@@ -5,14 +5,14 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-use crate::base::instructions::arch;
-use crate::base::prefetch::prefetch;
-use crate::base::target::Region;
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::direct::Destinations;
 use super::{Fill, Kernel, Level, Number, Work};
+use crate::base::instructions::arch;
+use crate::base::prefetch::prefetch;
+use crate::base::target::Region;
 use crate::fused::pattern::Pattern;
 use crate::fused::tiles::{Accumulators, Float, Slot, Source, Tiles};
 

@@ -7,14 +7,12 @@
 
 use std::hint::select_unpredictable;
 
-use crate::base::dtype::ArrayElement;
-use crate::base::target::Target;
-
 use super::blocks::{Operand, Output, each_one, each_three, each_two};
 use super::{Float, Slot, Tiles};
+use crate::base::dtype::ArrayElement;
+use crate::base::target::Target;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
-use crate::primitives::elementwise::{Map, Zip};
+use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Map, Unary, Zip};
 
 /// The operand of an operation with one operand, its factor, and the memory for its result.
 struct ToTile<'a, 'o, F> {

@@ -9,16 +9,15 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-use crate::base::array::{Array, give_back, reused};
-use crate::base::dtype::AbstractArray;
-use crate::base::fold::{self, LANES, Lanes, PART};
-use crate::base::narrow::narrowed;
-use crate::base::target::Target;
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::{Float, STORED};
-use crate::base::fold::Fold;
+use crate::base::array::{Array, give_back, reused};
+use crate::base::dtype::AbstractArray;
+use crate::base::fold::{self, Fold, LANES, Lanes, PART};
+use crate::base::narrow::narrowed;
+use crate::base::target::Target;
 
 /// A reduction of all rows of a kernel to one row, or of all elements to one number.
 #[derive(Debug)]

@@ -8,12 +8,12 @@
 
 use std::ops::Range;
 
-use crate::base::array::{give_back, reused};
-use crate::base::instructions::arch;
-use crate::base::threads;
 use smallvec::SmallVec;
 
 use super::problem::{Problem, WindowAxis};
+use crate::base::array::{give_back, reused};
+use crate::base::instructions::arch;
+use crate::base::threads;
 use crate::primitives::dot::matrix_product::Factor;
 
 /// The number of partial sums of a kernel's gradient. Each partial sum adds a part of the rows.

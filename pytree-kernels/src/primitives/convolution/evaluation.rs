@@ -8,10 +8,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType};
-use crate::base::shape::{AxisList, PerAxis, Shape};
-use crate::base::threads;
 use pytree_base::bug::expect_some;
 use smallvec::smallvec;
 
@@ -19,6 +15,10 @@ use super::phases::Parts;
 use super::problem::Rows;
 use super::single_product::single_product;
 use super::{Convolution, DimensionNumbers};
+use crate::base::array::{Array, reused, row_major_strides};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, multiply};
 use crate::primitives::strided::gather;
 

@@ -4,12 +4,11 @@
 
 use std::ops::Range;
 
-use crate::base::array::{give_back, reused};
-use crate::base::threads;
-
 use super::problem::Problem;
 use super::rows::Line;
+use crate::base::array::{give_back, reused};
 use crate::base::target::Target;
+use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
 
 /// The number of bytes of a block of windows, about half of a second-level cache.

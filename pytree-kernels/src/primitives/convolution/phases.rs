@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::base::array::{Array, give_back, reused, row_major_strides};
-use crate::base::shape::{PerAxis, Shape};
-
 use super::Convolution;
 use super::problem::{Problem, Rows, WindowAxes, WindowAxis};
+use crate::base::array::{Array, give_back, reused, row_major_strides};
+use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::dot::matrix_product::Factor;
 use crate::primitives::sliding::{Phase, Progression};
 use crate::primitives::strided::{add_by_strides, gather};

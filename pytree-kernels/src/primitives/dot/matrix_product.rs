@@ -6,19 +6,19 @@
 mod loops;
 mod summation;
 
+use std::borrow::Cow;
+
+use pytree_base::bug::expect_some;
+
 use self::loops::Kernel;
 pub(crate) use self::loops::{Layout, LoopAxis, Loops, Strided, joined, strides_read};
 pub use self::summation::Summation;
-use crate::base::target::Target;
-use std::borrow::Cow;
-
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::are_portable;
 use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
-use crate::base::target::{Following, Region, Then};
+use crate::base::target::{Following, Region, Target, Then};
 use crate::base::threads;
-use pytree_base::bug::expect_some;
 
 /// The number of multiplications of a product that one thread does in a nanosecond.
 pub(crate) const PER_NANOSECOND: usize = 50;

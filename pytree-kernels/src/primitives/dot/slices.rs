@@ -1,8 +1,7 @@
 //! Products of matrices in slices, for the kernels of other crates.
 
-use crate::base::threads;
-
 use crate::base::dtype::ArrayElement;
+use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, multiply};
 
 /// Where the elements of a matrix are in a slice: element `[i, j]` is at the position `i * rows + j * columns`.

@@ -16,13 +16,13 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use pytree_base::bug::{bug, expect_some};
+
 use crate::base::array::{Array, reused, with_wide};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::elementary::{self, Elementary};
 use crate::base::instructions::arch;
 use crate::base::special;
-use pytree_base::bug::{bug, expect_some};
-
 use crate::primitives::elementwise::{Binary, Rounding, Unary};
 
 /// Applies an operation to each element. The result overwrites the operand if it has no other handle.

@@ -5,12 +5,11 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use super::Window;
+use super::windows::{Cursor, Windows, windows_of};
 use crate::base::array::{Array, reused};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::instructions::arch;
-
-use super::Window;
-use super::windows::{Cursor, Windows, windows_of};
 use crate::primitives::reduction::{Number, with_number};
 
 /// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.

@@ -6,12 +6,11 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use crate::base::array::{Array, reused};
-use crate::base::dtype::DType;
-
 use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
 use crate::primitives::reduction::{Extremum, Ordered, with_number};
 
 /// The order in which a maximum or a minimum prefers elements.

@@ -5,14 +5,13 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use crate::base::array::{Array, reused};
-use crate::base::dtype::DType;
-use crate::base::instructions::arch;
-
 use super::Window;
 use super::evaluation::LANES;
 use super::extrema::{Best, Preference, with_preference};
 use super::windows::{Cursor, Windows, windows_of};
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
+use crate::base::instructions::arch;
 use crate::primitives::reduction::{Extremum, Number, Ordered, with_number};
 
 /// In windows of at most this many elements, the position of each element is compared with the selected position. This

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
+use pytree_base::bug::expect_some;
+
+use super::Window;
 use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
 use crate::primitives::sliding::Sliding;
-use pytree_base::bug::expect_some;
-
-use super::Window;
 
 /// The number of elements of windows that one thread reduces in a nanosecond.
 const PER_NANOSECOND: usize = 10;

@@ -21,14 +21,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use pytree_core::bug::{bug, expect_next, pairs};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::AbstractArray;
 
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
 pub(crate) use self::linearized::Linearized;
 pub(crate) use self::rule::Rule;
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
-
 use crate::base::axis_names::AxisName;
 use crate::base::error::TensorError;
 use crate::jaxpr::{debug_verify, run_checked};

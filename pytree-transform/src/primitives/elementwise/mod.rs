@@ -10,15 +10,14 @@ mod lowering;
 pub(crate) mod operators;
 mod unary;
 
-use pytree_kernels::base::dtype::AbstractArray;
-
-use crate::base::error::TensorError;
-
 pub(crate) use binary::{binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
 pub(crate) use comparison::{compare, compare_with};
 pub(crate) use lowering::log_add_exp;
+use pytree_kernels::base::dtype::AbstractArray;
 pub(crate) use unary::unary;
+
+use crate::base::error::TensorError;
 
 /// Returns an error unless the operands have the same dtype and shape.
 pub(crate) fn same_info(

@@ -9,7 +9,7 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::primitives::elementwise::{Binary, Unary};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::{self};
+use crate::primitives::elementwise;
 use crate::tensor::Tensor;
 use crate::tensor::scalar::Scalar;
 

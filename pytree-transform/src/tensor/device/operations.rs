@@ -18,10 +18,9 @@ use super::slot::Slot;
 use super::structure::{ByStructure, Structure};
 use super::{Layout, Program, chosen, of_tensors};
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::primitive::{Outputs, Primitive};
+use crate::tensor::{Tensor, checks};
 
 /// The maximum number of compiled operations of a device. The least recently used operation is evicted first.
 const MOST_OPERATIONS: usize = 4096;

@@ -18,10 +18,6 @@ use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
-use crate::tensor::device;
-use crate::tensor::evaluation;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
@@ -31,6 +27,7 @@ use crate::tensor::trace::{
     Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
     innermost_with_rule,
 };
+use crate::tensor::{Tensor, checks, device, evaluation};
 
 /// Applies a primitive to tensors, which may belong to any trace levels. All operations call this function.
 #[track_caller]

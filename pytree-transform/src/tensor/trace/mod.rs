@@ -22,8 +22,10 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pytree_core::bug::bug;
 use pytree_core::level::{Level, LevelId, LevelKind, TraceLevel, with_levels};
 use pytree_core::{Leaf as _, MappedAxis};
+use pytree_kernels::base::dtype::AbstractArray;
 
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
@@ -34,9 +36,6 @@ pub(crate) use self::recorder::Recorder;
 pub(crate) use self::stand_ins::{Captured, standing_in};
 use self::streams::CreatedKeys;
 pub(crate) use self::streams::{is_same_for_all_examples, note_created_key};
-use pytree_core::bug::bug;
-use pytree_kernels::base::dtype::AbstractArray;
-
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};

@@ -3,8 +3,7 @@
 use std::panic::Location;
 
 use pytree_core::TreeDef;
-use pytree_core::boundary::Outcome;
-use pytree_core::boundary::flatten_with_references;
+use pytree_core::boundary::{Outcome, flatten_with_references};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::text_layout::with_article;

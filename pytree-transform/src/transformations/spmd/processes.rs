@@ -26,13 +26,12 @@ use crate::operations::indexing::Index;
 use crate::passes::joined_sums;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
 use crate::tensor::device::{
     Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Sharding,
 };
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::processes::{CollectiveCall, Doing, bound};
+use crate::tensor::{Tensor, checks};
 
 /// The engine of a mesh of processes.
 #[derive(Clone)]

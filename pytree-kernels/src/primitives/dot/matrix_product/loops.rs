@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::base::array::{Array, row_major_strides};
 use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::target::{Following, Rows};
-use smallvec::SmallVec;
-
 use crate::primitives::strided::gather;
 
 /// One axis of the loops of a product: its length, and the strides in the operands and the result.

@@ -2,9 +2,8 @@
 
 use std::sync::Mutex;
 
-use crate::base::target::Rows;
-
 use super::*;
+use crate::base::target::Rows;
 
 /// Returns the loops of a batch of matrix products with operands in row-major order.
 fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
