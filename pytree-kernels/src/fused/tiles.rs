@@ -8,7 +8,6 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-mod blocks;
 mod elementwise;
 mod register;
 mod totals;
@@ -18,7 +17,6 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_base::bug::{bug, expect_some};
 
-use self::blocks::Operand;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::kernel::{Here, Place};
@@ -30,6 +28,7 @@ use crate::base::narrow::Half;
 use crate::base::target::Target;
 use crate::primitives::dot::Factor;
 use crate::primitives::elementwise::Kernels;
+use crate::primitives::elementwise::blocks::Operand;
 
 /// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
 const STORED: &str = "floats of the kernel's dtype, half-precision floats or bools";

@@ -72,7 +72,7 @@ impl Primitive for Convert {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(elementwise::converted(&operand, self.0))
+        one(elementwise::converted(operand, self.0))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -19,14 +19,15 @@ use crate::tensor::primitive::{Outputs, Primitive};
 /// and converts each result to the dtype that the shape rule returns.
 pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
     let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
-    if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
+    // The kernels of elementwise operations widen tile by tile.
+    let accepts_narrow = primitive.accepts_narrow() || primitive.elementwise().is_some();
+    if accepts_narrow || !operands.iter().any(is_narrow) {
         return primitive.evaluate(operands);
     }
     let expected = expected_results(primitive, &operands);
-    let extension = extension(primitive);
     let wide: Operands = operands
         .into_iter()
-        .map(|operand| match widened(&operand, extension) {
+        .map(|operand| match widened(&operand, Extension::ByType) {
             Cow::Owned(wide) => Arc::new(wide),
             Cow::Borrowed(_) => operand,
         })

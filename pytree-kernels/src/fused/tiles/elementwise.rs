@@ -7,12 +7,12 @@
 
 use std::hint::select_unpredictable;
 
-use super::blocks::{Operand, Output, each_one, each_three, each_two};
 use super::{Float, Slot, Tiles};
 use crate::base::dtype::ArrayElement;
 use crate::base::target::Target;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise, Map, Unary, Zip};
+use crate::primitives::elementwise::blocks::{Operand, Output, each_one, each_three, each_two};
+use crate::primitives::elementwise::{Binary, Elementwise, Map, Unary, Zip, compare_tile};
 
 /// The operand of an operation with one operand, its factor, and the memory for its result.
 struct ToTile<'a, 'o, F> {
@@ -150,6 +150,7 @@ impl<F: Float> Tiles<F> {
         match operation {
             Elementwise::Unary(unary) => F::unary(
                 unary,
+                F::dtype(),
                 ToTile {
                     operand: float(0),
                     factor,
@@ -158,6 +159,7 @@ impl<F: Float> Tiles<F> {
             ),
             Elementwise::Binary(binary) => F::binary(
                 binary,
+                F::dtype(),
                 PairToTile {
                     operands: [float(0), float(1)],
                     output,
@@ -186,8 +188,9 @@ impl<F: Float> Tiles<F> {
         let truth = |position: usize| self.bool_operand(operands[position], here);
         match operation {
             Elementwise::Compare(comparison) => {
-                let operands = [0, 1].map(|operand| self.float_operand(operands[operand], here));
-                compare(comparison, operands, output);
+                let [left, right] =
+                    [0, 1].map(|operand| self.float_operand(operands[operand], here));
+                compare_tile(comparison, left, right, output);
             }
             Elementwise::Binary(binary) => {
                 each_two(truth(0), truth(1), output, |left, right| match binary {
@@ -238,23 +241,4 @@ fn chain_tiles<F: Float>(
         Arithmetic::Mul => run!(*),
         Arithmetic::Div => run!(/),
     }
-}
-
-/// Compares elements pairwise. Each comparison has its own loop, so that no loop contains a branch.
-#[inline(always)]
-fn compare<F: Float>(
-    comparison: Comparison,
-    [left, right]: [Operand<'_, F>; 2],
-    output: Output<'_, bool>,
-) {
-    macro_rules! run {
-        ($($comparison:ident $operator:tt),*) => {
-            match comparison {$(
-                Comparison::$comparison => {
-                    each_two(left, right, output, |left, right| left $operator right);
-                }
-            )*}
-        };
-    }
-    run!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
 }

@@ -1,4 +1,4 @@
-//! The scalar function of each operation, for every dtype.
+//! The scalar function of each operation, for each type in which kernels compute: `f32`, `f64`, `i64` for all integers, and `bool`.
 //!
 //! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If a
 //! dtype has no function for an operation, the operation's shape rule rejects the dtype.
@@ -13,51 +13,13 @@
 )]
 
 use std::fmt::Debug;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
-use pytree_base::bug::{bug, expect_some};
-
-use crate::base::array::{Array, reused, with_wide};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::elementary::{self, Elementary};
-use crate::base::instructions::arch;
 use crate::base::special;
+use pytree_base::bug::bug;
+
 use crate::primitives::elementwise::{Binary, Rounding, Unary};
-
-/// Applies an operation to each element. The result overwrites the operand if it has no other handle.
-pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
-    match operation {
-        Unary::StopGradient => Arc::unwrap_or_clone(operand),
-        _ => with_wide!(operand.dtype(), T => arch().dispatch(Applied::<T> {
-            operation,
-            operand,
-            element: PhantomData,
-        })),
-    }
-}
-
-/// Applies an operation to each pair of elements of two arrays of the same shape. The result overwrites an operand that
-/// has no other handle.
-pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
-    with_wide!(left.dtype(), T => T::binary(operation, PairInPlace(left, right)))
-}
-
-/// An operation with its operand. The evaluation is compiled for each instruction set.
-struct Applied<T> {
-    operation: Unary,
-    operand: Arc<Array>,
-    element: PhantomData<T>,
-}
-
-impl<T: Kernels> pulp::WithSimd for Applied<T> {
-    type Output = Array;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> Array {
-        T::unary(self.operation, InPlace(self.operand))
-    }
-}
 
 /// Elements to which a function of one number can be applied.
 pub(crate) trait Map<T> {
@@ -71,74 +33,11 @@ pub(crate) trait Zip<T> {
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array to which a function is applied. The results overwrite the array if the array has no other handle.
-struct InPlace(Arc<Array>);
-
-/// Two arrays of the same shape to which a function is applied. The results overwrite an array that has no other
-/// handle.
-struct PairInPlace(Arc<Array>, Arc<Array>);
-
-impl<T: ArrayElement> Map<T> for InPlace {
-    type Output = Array;
-
-    #[inline(always)]
-    fn map(self, function: impl Fn(T) -> T) -> Array {
-        let info = self.0.info.clone();
-        let mut elements = Array::into_elements::<T>(self.0);
-        for element in &mut elements {
-            *element = function(*element);
-        }
-        Array {
-            info,
-            data: T::data(elements),
-        }
-    }
-}
-
-impl<T: ArrayElement> Zip<T> for PairInPlace {
-    type Output = Array;
-
-    fn zip(self, function: impl Fn(T, T) -> T) -> Array {
-        let Self(left, mut right) = self;
-        let info = left.info.clone();
-        if Arc::strong_count(&left) > 1 {
-            if let Some(array) = Arc::get_mut(&mut right) {
-                let expected = "elements of the type of the operation";
-                let elements = expect_some(T::slice_mut(&mut array.data), expected);
-                let others = left.elements::<T>();
-                elements
-                    .iter_mut()
-                    .zip(others)
-                    .for_each(|(element, &other)| *element = function(other, *element));
-                return Arc::unwrap_or_clone(right);
-            }
-            let mut elements = reused::<T>(info.len());
-            let operands = left.elements::<T>().iter().zip(right.elements::<T>());
-            for (element, (&left, &right)) in elements.iter_mut().zip(operands) {
-                *element = function(left, right);
-            }
-            return Array {
-                info,
-                data: T::data(elements),
-            };
-        }
-        let mut elements = Array::into_elements::<T>(left);
-        let others = right.elements::<T>();
-        elements
-            .iter_mut()
-            .zip(others)
-            .for_each(|(element, &other)| *element = function(*element, other));
-        Array {
-            info,
-            data: T::data(elements),
-        }
-    }
-}
-
-/// A dtype and its scalar functions for all operations.
+/// A type in which kernels compute, and its scalar functions for all operations. `dtype` is the dtype of the elements, which may be
+/// narrower. A result may have upper bits that the dtype lacks.
 pub(crate) trait Kernels: ArrayElement {
-    fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output;
-    fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output;
+    fn unary<M: Map<Self>>(operation: Unary, dtype: DType, elements: M) -> M::Output;
+    fn binary<Z: Zip<Self>>(operation: Binary, dtype: DType, elements: Z) -> Z::Output;
 }
 
 #[cold]
@@ -152,7 +51,7 @@ macro_rules! floats {
     ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $asinh:path, $acosh:path, $atanh:path;)*) => {$(
         impl Kernels for $float {
             #[inline(always)]
-            fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
+            fn unary<M: Map<Self>>(operation: Unary, _: DType, elements: M) -> M::Output {
                 match operation {
                     Unary::Neg => elements.map(|x| -x),
                     Unary::Abs => elements.map(|x| x.abs()),
@@ -195,7 +94,7 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
+            fn binary<Z: Zip<Self>>(operation: Binary, _: DType, elements: Z) -> Z::Output {
                 match operation {
                     Binary::Add => elements.zip(|l, r| l + r),
                     Binary::Sub => elements.zip(|l, r| l - r),
@@ -270,86 +169,89 @@ fn integer_power(base: i64, exponent: i64) -> i64 {
     power
 }
 
-macro_rules! integers {
-    ($($integer:ident, $unsigned:ident, $signed:ident, $all_bits:expr, $neg:expr, $abs:expr, $sign:expr;)*) => {$(
-        #[allow(
-            clippy::cast_possible_wrap,
-            clippy::cast_sign_loss,
-            clippy::cast_lossless,
-            trivial_numeric_casts,
-            reason = "the casts reinterpret bits as the signed or the unsigned type of the same width"
-        )]
-        impl Kernels for $integer {
-            #[inline(always)]
-            fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
-                match operation {
-                    Unary::Neg => elements.map($neg),
-                    Unary::Abs => elements.map($abs),
-                    Unary::Sign => elements.map($sign),
-                    Unary::Not => elements.map(|x| !x),
-                    Unary::PopulationCount => elements.map(|x| x.count_ones() as Self),
-                    Unary::IntegerPower(exponent) => {
-                        elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
-                    }
-                    Unary::StopGradient => elements.map(|x| x),
-                    _ => no_kernel(&operation, Self::dtype()),
-                }
-            }
-
-            #[inline(always)]
-            fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
-                // A shift by the bit width or more returns the fill value.
-                let inside = |r: Self| u32::try_from(r).ok().filter(|&r| r < Self::BITS);
-                match operation {
-                    Binary::Add => elements.zip(Self::wrapping_add),
-                    Binary::Sub => elements.zip(Self::wrapping_sub),
-                    Binary::Mul => elements.zip(Self::wrapping_mul),
-                    // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
-                    Binary::Div => elements.zip(|l, r| if r == 0 { $all_bits } else { l.wrapping_div(r) }),
-                    Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
-                    #[allow(clippy::cast_possible_truncation, reason = "the power wraps around")]
-                    Binary::Pow => elements.zip(|l, r| integer_power(l.into(), r.into()) as Self),
-                    Binary::Max => elements.zip(Self::max),
-                    Binary::Min => elements.zip(Self::min),
-                    Binary::And => elements.zip(|l, r| l & r),
-                    Binary::Or => elements.zip(|l, r| l | r),
-                    Binary::Xor => elements.zip(|l, r| l ^ r),
-                    Binary::ShiftLeft => elements.zip(|l, r| inside(r).map_or(0, |r| l << r)),
-                    Binary::ShiftRight => {
-                        elements.zip(|l, r| inside(r).map_or(0, |r| (l as $unsigned >> r) as Self))
-                    }
-                    Binary::ShiftRightArithmetic => {
-                        elements.zip(|l, r| (l as $signed >> inside(r).unwrap_or(Self::BITS - 1)) as Self)
-                    }
-                    Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::dtype()),
-                }
-            }
-        }
-    )*};
-}
-integers! {
-    i32, u32, i32, -1, Self::wrapping_neg, Self::wrapping_abs, Self::signum;
-    i64, u64, i64, -1, Self::wrapping_neg, Self::wrapping_abs, Self::signum;
-    u32, u32, i32, Self::MAX, Self::wrapping_neg, |x| x, |x| Self::from(x > 0);
-}
-
-impl Kernels for bool {
+/// All integers are computed as i64. The lower bits of a result are those of the dtype's own arithmetic, which wraps around.
+impl Kernels for i64 {
     #[inline(always)]
-    fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output {
+    fn unary<M: Map<Self>>(operation: Unary, dtype: DType, elements: M) -> M::Output {
         match operation {
+            Unary::Neg => elements.map(Self::wrapping_neg),
+            Unary::Abs => elements.map(Self::wrapping_abs),
+            Unary::Sign => elements.map(Self::signum),
             Unary::Not => elements.map(|x| !x),
+            Unary::PopulationCount => {
+                let own = own_bits(dtype);
+                elements.map(|x| Self::from((x & own).count_ones()))
+            }
+            Unary::IntegerPower(exponent) => {
+                elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
+            }
             Unary::StopGradient => elements.map(|x| x),
-            _ => no_kernel(&operation, Self::dtype()),
+            _ => no_kernel(&operation, dtype),
         }
     }
 
     #[inline(always)]
-    fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
+    fn binary<Z: Zip<Self>>(operation: Binary, dtype: DType, elements: Z) -> Z::Output {
+        let own = own_bits(dtype);
+        // A shift by the width of the dtype or more returns the fill value.
+        let width = Self::from(own.count_ones());
+        let inside = |r: Self| (0..width).contains(&r);
+        match operation {
+            Binary::Add => elements.zip(Self::wrapping_add),
+            Binary::Sub => elements.zip(Self::wrapping_sub),
+            Binary::Mul => elements.zip(Self::wrapping_mul),
+            // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
+            Binary::Div => elements.zip(|l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
+            Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
+            Binary::Pow => elements.zip(integer_power),
+            Binary::Max => elements.zip(Self::max),
+            Binary::Min => elements.zip(Self::min),
+            Binary::And => elements.zip(|l, r| l & r),
+            Binary::Or => elements.zip(|l, r| l | r),
+            Binary::Xor => elements.zip(|l, r| l ^ r),
+            Binary::ShiftLeft => elements.zip(|l, r| if inside(r) { l << r } else { 0 }),
+            Binary::ShiftRight => elements.zip(|l, r| {
+                if inside(r) {
+                    ((l & own).cast_unsigned() >> r).cast_signed()
+                } else {
+                    0
+                }
+            }),
+            Binary::ShiftRightArithmetic => {
+                let above = Self::from(own.leading_zeros());
+                elements.zip(|l, r| {
+                    let signed = l << above >> above;
+                    signed >> if inside(r) { r } else { width - 1 }
+                })
+            }
+            Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, dtype),
+        }
+    }
+}
+
+/// Returns the bits of an i64 that an integer of a dtype has.
+#[inline(always)]
+fn own_bits(dtype: DType) -> i64 {
+    (u64::MAX >> (u64::BITS as usize - 8 * dtype.bytes())).cast_signed()
+}
+
+impl Kernels for bool {
+    #[inline(always)]
+    fn unary<M: Map<Self>>(operation: Unary, dtype: DType, elements: M) -> M::Output {
+        match operation {
+            Unary::Not => elements.map(|x| !x),
+            Unary::StopGradient => elements.map(|x| x),
+            _ => no_kernel(&operation, dtype),
+        }
+    }
+
+    #[inline(always)]
+    fn binary<Z: Zip<Self>>(operation: Binary, dtype: DType, elements: Z) -> Z::Output {
         match operation {
             Binary::And => elements.zip(|l, r| l & r),
             Binary::Or => elements.zip(|l, r| l | r),
             Binary::Xor => elements.zip(|l, r| l ^ r),
-            _ => no_kernel(&operation, Self::dtype()),
+            _ => no_kernel(&operation, dtype),
         }
     }
 }

@@ -2,16 +2,14 @@
 //!
 //! The scalar function of an operation is written once, in `functions.rs`.
 
-mod comparison;
-mod conversion;
+pub(crate) mod blocks;
+mod classes;
 mod functions;
-mod selection;
+mod whole;
 
-pub use self::comparison::compare;
-pub use self::conversion::converted;
 pub(crate) use self::functions::{Kernels, Map, Zip};
-pub use self::functions::{binary, unary};
-pub use self::selection::select;
+pub(crate) use self::whole::compare_tile;
+pub use self::whole::{binary, compare, converted, select, unary};
 use crate::base::dtype::DType;
 
 /// An elementwise operation that the executor can fuse.

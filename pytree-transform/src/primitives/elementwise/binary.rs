@@ -9,7 +9,7 @@ use pytree_kernels::primitives::elementwise::{Binary, Comparison, Elementwise, U
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
+use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};
 use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
 use crate::primitives::elementwise::{compare, compare_with, same_info};
@@ -21,7 +21,6 @@ use crate::tensor::primitive::{
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Applies a binary operation to two tensors, which are broadcast to their common shape.
 #[track_caller]
@@ -30,8 +29,7 @@ pub(crate) fn binary(
     left: &Tensor,
     right: &Tensor,
 ) -> Result<Tensor, TensorError> {
-    let (left, right) = broadcast_together(operation.name(), left, right)?;
-    bind_one(&operation, &[&left, &right])
+    bind_broadcast(&operation, left, right)
 }
 
 impl Primitive for Binary {

@@ -3,6 +3,24 @@
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::device::beside;
+use crate::tensor::primitive::Primitive;
+use crate::tensor::trace::{bind_one, bind_repeating};
+
+/// Applies an elementwise primitive to two tensors, which are broadcast to their common shape.
+#[track_caller]
+pub(crate) fn bind_broadcast(
+    primitive: &dyn Primitive,
+    left: &Tensor,
+    right: &Tensor,
+) -> Result<Tensor, TensorError> {
+    if left.shape() != right.shape()
+        && let Some(result) = bind_repeating(primitive, [left, right])?
+    {
+        return Ok(result);
+    }
+    let (left, right) = broadcast_together(primitive.name(), left, right)?;
+    bind_one(primitive, &[&left, &right])
+}
 
 /// Broadcasts two tensors to their common shape by NumPy's rule.
 #[track_caller]

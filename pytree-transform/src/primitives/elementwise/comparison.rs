@@ -8,16 +8,15 @@ use pytree_kernels::primitives::elementwise;
 use pytree_kernels::primitives::elementwise::{Comparison, Elementwise};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
+use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, one,
+    WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Compares two tensors, which are broadcast to their common shape.
 #[track_caller]
@@ -26,8 +25,7 @@ pub(crate) fn compare(
     left: &Tensor,
     right: &Tensor,
 ) -> Result<Tensor, TensorError> {
-    let (left, right) = broadcast_together(comparison.name(), left, right)?;
-    bind_one(&comparison, &[&left, &right])
+    bind_broadcast(&comparison, left, right)
 }
 
 /// Compares a tensor with a number, for use in rules. The tensor's dtype must be able to hold the number.
@@ -51,7 +49,8 @@ impl Primitive for Comparison {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        one(elementwise::compare(*self, &operands[0], &operands[1]))
+        let [left, right] = take(operands);
+        one(elementwise::compare(*self, left, right))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

@@ -82,6 +82,40 @@ pub(crate) fn bind(
     }
 }
 
+/// Applies an elementwise primitive to two tensors, one of which has a single element that is repeated to the shape of the
+/// other. The kernel repeats the element, so no array holds the repetitions. Returns `None` if the operands are other ones, and
+/// unless the result is computed immediately on the host.
+#[track_caller]
+pub(crate) fn bind_repeating(
+    primitive: &dyn Primitive,
+    operands: [&Tensor; 2],
+) -> Result<Option<Tensor>, TensorError> {
+    let [left, right] = operands;
+    let is_single = |one: &Tensor, other: &Tensor| one.len() == 1 && one.rank() <= other.rank();
+    let info = if is_single(right, left) {
+        left.info()
+    } else if is_single(left, right) {
+        right.info()
+    } else {
+        return Ok(None);
+    };
+    let is_on_host = operands.iter().all(|operand| operand.array().is_some());
+    if !is_on_host
+        || left.dtype() != right.dtype()
+        || checks::active()
+        || device::uses_device(primitive, &operands)
+    {
+        return Ok(None);
+    }
+    let infos = [info, info];
+    for result in &primitive.abstract_evaluation(&infos)? {
+        if !array::is_surely_granted(result) {
+            check_memory(primitive.name(), result, &infos, false)?;
+        }
+    }
+    evaluate(primitive, &operands, current_line()).map(|results| Some(first(results)))
+}
+
 /// Returns an error if a result is too large for memory. A result is too large if the address space cannot hold it. A
 /// result that is computed immediately on the host is also too large if the system does not grant its memory. If
 /// an operand is at least as large as the result, the result may overwrite it, and needs no further memory.

@@ -19,7 +19,7 @@ const BLOCK: usize = 64;
 
 /// Elements that a step reads. The same step may overwrite each of them after it has read it.
 #[derive(Clone, Copy)]
-pub(super) struct Operand<'a, T> {
+pub(crate) struct Operand<'a, T> {
     first: *const T,
     count: usize,
     memory: PhantomData<&'a [T]>,
@@ -27,7 +27,7 @@ pub(super) struct Operand<'a, T> {
 
 impl<'a, T: Copy> Operand<'a, T> {
     #[inline(always)]
-    pub(super) fn new(elements: &'a [T]) -> Self {
+    pub(crate) fn new(elements: &'a [T]) -> Self {
         Self {
             first: elements.as_ptr(),
             count: elements.len(),
@@ -37,7 +37,7 @@ impl<'a, T: Copy> Operand<'a, T> {
 
     /// Returns `count` elements of the memory of a result, beginning at the position `start`.
     #[inline(always)]
-    pub(super) fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
+    pub(crate) fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
         Self {
             first: target.address_of(start, count),
             count,
@@ -51,14 +51,14 @@ impl<'a, T: Copy> Operand<'a, T> {
     /// No step writes to the elements while the slice exists.
     #[inline(always)]
     #[allow(unsafe_code, reason = "the caller promises that nothing is written")]
-    pub(super) unsafe fn elements(self) -> &'a [T] {
+    pub(crate) unsafe fn elements(self) -> &'a [T] {
         // SAFETY: the elements are borrowed for `'a`, and the caller promises that they do not change.
         unsafe { std::slice::from_raw_parts(self.first, self.count) }
     }
 }
 
 /// The memory into which a step writes its result.
-pub(super) struct Output<'a, T> {
+pub(crate) struct Output<'a, T> {
     first: *mut T,
     count: usize,
     memory: PhantomData<&'a mut [T]>,
@@ -66,7 +66,7 @@ pub(super) struct Output<'a, T> {
 
 impl<'a, T: Copy> Output<'a, T> {
     #[inline(always)]
-    pub(super) fn new(elements: &'a mut [T]) -> Self {
+    pub(crate) fn new(elements: &'a mut [T]) -> Self {
         Self {
             first: elements.as_mut_ptr(),
             count: elements.len(),
@@ -81,7 +81,7 @@ impl<'a, T: Copy> Output<'a, T> {
     /// one.
     #[inline(always)]
     #[allow(unsafe_code, reason = "the caller promises that no reference exists")]
-    pub(super) unsafe fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
+    pub(crate) unsafe fn of_result(target: &'a Target<'_, T>, start: usize, count: usize) -> Self {
         Self {
             first: target.address_of(start, count),
             count,
@@ -99,7 +99,7 @@ macro_rules! each {
         /// Panics if the numbers of elements differ.
         #[inline(always)]
         #[allow(unsafe_code, reason = "the output may have the memory of an operand, so there are no slices")]
-        pub(super) fn $name<$($element: Copy,)+ R: Copy + Default>(
+        pub(crate) fn $name<$($element: Copy,)+ R: Copy + Default>(
             $($operand: Operand<'_, $element>,)+
             output: Output<'_, R>,
             function: impl Fn($($element),+) -> R,

@@ -1,0 +1,337 @@
+//! The types in which kernels compute, and how the elements of each dtype become numbers of such a type and back.
+//!
+//! Half-precision floats are computed as f32, and all integers as i64. Narrower elements are widened tile by tile, never as a
+//! whole array, and no loop is compiled for them.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use pytree_base::bug::bug;
+
+use crate::base::array::{Array, Data};
+use crate::base::dtype::DType;
+use crate::base::narrow::Half;
+use crate::base::target::Target;
+use crate::primitives::elementwise::Kernels;
+
+/// The memory of a result, which the parts of an operation share.
+pub(super) enum Memory<'a> {
+    Bool(Target<'a, bool>),
+    F32(Target<'a, f32>),
+    F64(Target<'a, f64>),
+    I64(Target<'a, i64>),
+    /// The bits of half-precision floats.
+    Half(Half, Target<'a, u16>),
+    /// Integers, whose upper bits are lost.
+    I8(Target<'a, i8>),
+    I16(Target<'a, i16>),
+    I32(Target<'a, i32>),
+    U8(Target<'a, u8>),
+    U16(Target<'a, u16>),
+    U32(Target<'a, u32>),
+}
+
+/// Runs an expression with `$target` as the memory of a result, whatever its type.
+macro_rules! each_memory {
+    ($memory:expr, $target:ident => $same:expr) => {
+        match $memory {
+            Memory::Bool($target) => Memory::Bool($same),
+            Memory::F32($target) => Memory::F32($same),
+            Memory::F64($target) => Memory::F64($same),
+            Memory::I64($target) => Memory::I64($same),
+            Memory::Half(half, $target) => Memory::Half(*half, $same),
+            Memory::I8($target) => Memory::I8($same),
+            Memory::I16($target) => Memory::I16($same),
+            Memory::I32($target) => Memory::I32($same),
+            Memory::U8($target) => Memory::U8($same),
+            Memory::U16($target) => Memory::U16($same),
+            Memory::U32($target) => Memory::U32($same),
+        }
+    };
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(array: &'a mut Array) -> Self {
+        if let Some(half) = Half::of(array.dtype()) {
+            return Self::Half(half, Target::new(array.bits_mut()));
+        }
+        match &mut array.data {
+            Data::Bool(elements) => Self::Bool(Target::new(elements)),
+            Data::F32(elements) => Self::F32(Target::new(elements)),
+            Data::F64(elements) => Self::F64(Target::new(elements)),
+            Data::I64(elements) => Self::I64(Target::new(elements)),
+            Data::I8(elements) => Self::I8(Target::new(elements)),
+            Data::I16(elements) => Self::I16(Target::new(elements)),
+            Data::I32(elements) => Self::I32(Target::new(elements)),
+            Data::U8(elements) => Self::U8(Target::new(elements)),
+            Data::U16(elements) => Self::U16(Target::new(elements)),
+            Data::U32(elements) => Self::U32(Target::new(elements)),
+            Data::BF16(_) | Data::F16(_) => bug("the bits of half-precision floats"),
+        }
+    }
+
+    /// Returns the same memory for another part of the operation.
+    ///
+    /// # Safety
+    /// The parts use different elements.
+    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
+    pub(super) unsafe fn shared(&self) -> Self {
+        // SAFETY: the caller promises it.
+        unsafe { each_memory!(self, target => target.shared()) }
+    }
+}
+
+/// A type in which kernels compute.
+pub(super) trait Class: Kernels {
+    /// Returns the memory of a result whose elements have this type.
+    fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>>;
+
+    /// Widens elements of an array, from the position `start` on.
+    fn load(array: &Array, start: usize, tile: &mut [Self]);
+
+    /// Widens elements of a result, from the position `start` on.
+    fn reload(memory: &Memory<'_>, start: usize, tile: &mut [Self]);
+
+    /// Rounds or wraps numbers, and writes them to a result, from the position `start` on.
+    fn store(tile: &[Self], memory: &mut Memory<'_>, start: usize);
+}
+
+/// The dtype of the memory is not one of the class, which the caller excludes.
+#[cold]
+fn other_class() -> ! {
+    bug("elements whose numbers the kernel computes")
+}
+
+#[inline(always)]
+fn widen<T: Copy + Into<i64>>(elements: &[T], tile: &mut [i64]) {
+    for (number, &element) in tile.iter_mut().zip(elements) {
+        *number = element.into();
+    }
+}
+
+impl Class for f32 {
+    #[inline(always)]
+    fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
+        match memory {
+            Memory::F32(target) => Some(target),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn load(array: &Array, start: usize, tile: &mut [Self]) {
+        let end = start + tile.len();
+        match (Half::of(array.dtype()), &array.data) {
+            (Some(half), _) => half.widen(&array.bits()[start..end], tile),
+            (None, Data::F32(elements)) => tile.copy_from_slice(&elements[start..end]),
+            _ => other_class(),
+        }
+    }
+
+    #[inline(always)]
+    fn reload(memory: &Memory<'_>, start: usize, tile: &mut [Self]) {
+        match memory {
+            Memory::F32(target) => tile.copy_from_slice(target.slice(start, tile.len())),
+            Memory::Half(half, target) => half.widen(target.slice(start, tile.len()), tile),
+            _ => other_class(),
+        }
+    }
+
+    #[inline(always)]
+    fn store(tile: &[Self], memory: &mut Memory<'_>, start: usize) {
+        match memory {
+            Memory::F32(target) => target.slice_mut(start, tile.len()).copy_from_slice(tile),
+            Memory::Half(half, target) => half.narrow(tile, target.slice_mut(start, tile.len())),
+            _ => other_class(),
+        }
+    }
+}
+
+/// Implements [`Class`] for a type that no other dtype is widened to.
+macro_rules! single_classes {
+    ($($class:ty => $variant:ident;)*) => {$(
+        impl Class for $class {
+            #[inline(always)]
+            fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
+                match memory {
+                    Memory::$variant(target) => Some(target),
+                    _ => None,
+                }
+            }
+
+            #[inline(always)]
+            fn load(array: &Array, start: usize, tile: &mut [Self]) {
+                match &array.data {
+                    Data::$variant(elements) => {
+                        tile.copy_from_slice(&elements[start..start + tile.len()]);
+                    }
+                    _ => other_class(),
+                }
+            }
+
+            #[inline(always)]
+            fn reload(memory: &Memory<'_>, start: usize, tile: &mut [Self]) {
+                match memory {
+                    Memory::$variant(target) => {
+                        tile.copy_from_slice(target.slice(start, tile.len()));
+                    }
+                    _ => other_class(),
+                }
+            }
+
+            #[inline(always)]
+            fn store(tile: &[Self], memory: &mut Memory<'_>, start: usize) {
+                match memory {
+                    Memory::$variant(target) => {
+                        target.slice_mut(start, tile.len()).copy_from_slice(tile);
+                    }
+                    _ => other_class(),
+                }
+            }
+        }
+    )*};
+}
+single_classes! {
+    f64 => F64;
+    bool => Bool;
+}
+
+macro_rules! integer_class {
+    ($($variant:ident($integer:ty)),*) => {
+        impl Class for i64 {
+            #[inline(always)]
+            fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
+                match memory {
+                    Memory::I64(target) => Some(target),
+                    _ => None,
+                }
+            }
+
+            #[inline(always)]
+            fn load(array: &Array, start: usize, tile: &mut [Self]) {
+                let end = start + tile.len();
+                match &array.data {
+                    $(Data::$variant(elements) => widen(&elements[start..end], tile),)*
+                    _ => other_class(),
+                }
+            }
+
+            #[inline(always)]
+            fn reload(memory: &Memory<'_>, start: usize, tile: &mut [Self]) {
+                match memory {
+                    $(Memory::$variant(target) => widen(target.slice(start, tile.len()), tile),)*
+                    _ => other_class(),
+                }
+            }
+
+            #[inline(always)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                trivial_numeric_casts,
+                reason = "the upper bits are lost"
+            )]
+            fn store(tile: &[Self], memory: &mut Memory<'_>, start: usize) {
+                match memory {
+                    $(Memory::$variant(target) => {
+                        let elements = target.slice_mut(start, tile.len());
+                        for (element, &number) in elements.iter_mut().zip(tile) {
+                            *element = number as $integer;
+                        }
+                    })*
+                    _ => other_class(),
+                }
+            }
+        }
+    };
+}
+integer_class!(
+    I8(i8),
+    I16(i16),
+    I32(i32),
+    I64(i64),
+    U8(u8),
+    U16(u16),
+    U32(u32)
+);
+
+/// Runs an expression with `$class` as an alias of the type in which kernels compute the elements of a dtype.
+macro_rules! with_class {
+    ($dtype:expr, $class:ident => $body:expr) => {
+        match class_of($dtype) {
+            DType::Bool => {
+                type $class = bool;
+                $body
+            }
+            DType::F32 => {
+                type $class = f32;
+                $body
+            }
+            DType::F64 => {
+                type $class = f64;
+                $body
+            }
+            _ => {
+                type $class = i64;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_class;
+
+/// Returns the dtype of the numbers that kernels compute for the elements of a dtype.
+pub(super) fn class_of(dtype: DType) -> DType {
+    match dtype {
+        DType::Bool | DType::F64 => dtype,
+        _ if dtype.is_float() => DType::F32,
+        _ => DType::I64,
+    }
+}
+
+/// A conversion between the types in which kernels compute, as Rust's `as`.
+pub(super) trait Convert<R>: Class {
+    /// Converts a number. A float that is converted to an integer becomes the nearest one in `range`, and NaN becomes 0.
+    fn convert(self, range: (i64, i64)) -> R;
+}
+
+macro_rules! conversions {
+    ($($from:ty => $to:ty: |$number:ident, $range:ident| $converted:expr;)*) => {$(
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::float_cmp,
+            clippy::no_effect_underscore_binding,
+            unused_variables,
+            trivial_numeric_casts,
+            reason = "converting is what this does, and its rule is that of `as`"
+        )]
+        impl Convert<$to> for $from {
+            #[inline(always)]
+            fn convert(self, $range: (i64, i64)) -> $to {
+                let $number = self;
+                $converted
+            }
+        }
+    )*};
+}
+conversions! {
+    f32 => f32: |x, range| x;
+    f32 => f64: |x, range| x.into();
+    f32 => i64: |x, range| (x as i64).clamp(range.0, range.1);
+    f32 => bool: |x, range| x != 0.0;
+    f64 => f32: |x, range| x as f32;
+    f64 => f64: |x, range| x;
+    f64 => i64: |x, range| (x as i64).clamp(range.0, range.1);
+    f64 => bool: |x, range| x != 0.0;
+    i64 => f32: |x, range| x as f32;
+    i64 => f64: |x, range| x as f64;
+    i64 => i64: |x, range| x;
+    i64 => bool: |x, range| x != 0;
+    bool => f32: |x, range| u8::from(x).into();
+    bool => f64: |x, range| u8::from(x).into();
+    bool => i64: |x, range| x.into();
+    bool => bool: |x, range| x;
+}

@@ -1,0 +1,410 @@
+//! Elementwise operations on whole arrays, tile by tile.
+//!
+//! An operand with a single element is repeated. All threads share the tiles. The result overwrites an operand of its dtype and
+//! shape that has no other handle.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use std::hint::select_unpredictable;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::base::array::Array;
+use crate::base::bits::{Bits, with_bits};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::instructions::arch;
+use crate::base::target::Target;
+use crate::base::threads;
+use crate::primitives::elementwise::blocks::{Operand, Output, each_one, each_three, each_two};
+use crate::primitives::elementwise::classes::{Class, Convert, Memory, class_of, with_class};
+use crate::primitives::elementwise::{Binary, Comparison, Map, Unary, Zip};
+
+/// The number of elements of a tile. Three tiles of 8-byte numbers fit the first-level cache.
+const TILE: usize = 1024;
+
+/// Applies an operation to each element.
+pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
+    if operation == Unary::StopGradient {
+        return Arc::unwrap_or_clone(operand);
+    }
+    let (dtype, result) = (operand.dtype(), operand.info.clone());
+    with_class!(dtype, C => evaluate::<C, _>(Applied(operation, dtype), smallvec![operand], &result))
+}
+
+/// Applies an operation to each pair of elements of two arrays of the same dtype.
+pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
+    let (dtype, result) = (left.dtype(), larger(&left, &right).info.clone());
+    let operands = smallvec![left, right];
+    with_class!(dtype, C => evaluate::<C, _>(Applied(operation, dtype), operands, &result))
+}
+
+/// Compares each pair of elements of two arrays of the same dtype. The result has the dtype bool.
+pub fn compare(comparison: Comparison, left: Arc<Array>, right: Arc<Array>) -> Array {
+    let result = AbstractArray {
+        dtype: DType::Bool,
+        shape: larger(&left, &right).info.shape.clone(),
+    };
+    let (dtype, operands) = (left.dtype(), smallvec![left, right]);
+    with_class!(dtype, C => evaluate::<C, _>(comparison, operands, &result))
+}
+
+/// Converts an array to a dtype. Floats that are converted to integers saturate, and NaN becomes 0.
+pub fn converted(operand: Arc<Array>, target: DType) -> Array {
+    let result = AbstractArray {
+        dtype: target,
+        shape: operand.info.shape.clone(),
+    };
+    let (dtype, operands) = (operand.dtype(), smallvec![operand]);
+    with_class!(dtype, C => with_class!(target, R => {
+        evaluate::<C, _>(Conversion::<R>(target, PhantomData), operands, &result)
+    }))
+}
+
+/// Returns the elements of `on_true` where `condition` holds, and elsewhere those of `on_false`.
+pub fn select(condition: &Array, on_true: Arc<Array>, on_false: Arc<Array>) -> Array {
+    let result = AbstractArray {
+        dtype: on_true.dtype(),
+        shape: condition.info.shape.clone(),
+    };
+    let (sources, mut array) = placed(smallvec![on_true, on_false], &result);
+    with_bits!(result.dtype, T => {
+        let memory = Target::new(array.bits_mut::<T>());
+        each_part(result.len(), result.len(), &|range| {
+            // SAFETY: the ranges of the parts have no common elements.
+            #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
+            let memory = unsafe { memory.shared() };
+            select_part::<T>(condition, &sources, &memory, range);
+        });
+    });
+    array
+}
+
+fn larger<'a>(left: &'a Array, right: &'a Array) -> &'a Array {
+    // Of two arrays with one element, the one with more axes.
+    let size = |array: &Array| (array.info.len() != 1, array.info.rank());
+    if size(left) < size(right) {
+        right
+    } else {
+        left
+    }
+}
+
+/// A function of the elements of one or two operands, which kernels compute as numbers of type `C`.
+trait Function<C: Class>: Copy + Sync {
+    /// The type in which kernels compute the results.
+    type Result: Class;
+
+    /// Estimates the nanoseconds for one element.
+    fn cost(self) -> usize {
+        1
+    }
+
+    /// Computes the results. If there is one operand, both `operands` are this one.
+    fn apply(self, operands: [Operand<'_, C>; 2], output: Output<'_, Self::Result>);
+}
+
+/// An operation whose results have the dtype of the operands.
+#[derive(Clone, Copy)]
+struct Applied<O>(O, DType);
+
+/// One operand, and the memory for the results.
+struct One<'a, 'o, C>(Operand<'a, C>, Output<'o, C>);
+
+impl<C: Class> Map<C> for One<'_, '_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn map(self, function: impl Fn(C) -> C) {
+        each_one(self.0, self.1, function);
+    }
+}
+
+/// Two operands, and the memory for the results.
+struct Two<'a, 'o, C>([Operand<'a, C>; 2], Output<'o, C>);
+
+impl<C: Class> Zip<C> for Two<'_, '_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn zip(self, function: impl Fn(C, C) -> C) {
+        let [left, right] = self.0;
+        each_two(left, right, self.1, function);
+    }
+}
+
+impl<C: Class> Function<C> for Applied<Unary> {
+    type Result = C;
+
+    fn cost(self) -> usize {
+        match self.0 {
+            Unary::Neg | Unary::Abs | Unary::Not | Unary::Sqrt | Unary::IntegerPower(2) => 1,
+            _ => 4,
+        }
+    }
+
+    #[inline(always)]
+    fn apply(self, [operand, _]: [Operand<'_, C>; 2], output: Output<'_, C>) {
+        C::unary(self.0, self.1, One(operand, output));
+    }
+}
+
+impl<C: Class> Function<C> for Applied<Binary> {
+    type Result = C;
+
+    fn cost(self) -> usize {
+        match self.0 {
+            Binary::Pow | Binary::Atan2 | Binary::LogAddExp | Binary::Rem => 8,
+            _ => 1,
+        }
+    }
+
+    #[inline(always)]
+    fn apply(self, operands: [Operand<'_, C>; 2], output: Output<'_, C>) {
+        C::binary(self.0, self.1, Two(operands, output));
+    }
+}
+
+impl<C: Class + PartialOrd> Function<C> for Comparison {
+    type Result = bool;
+
+    #[inline(always)]
+    fn apply(self, [left, right]: [Operand<'_, C>; 2], output: Output<'_, bool>) {
+        compare_tile(self, left, right, output);
+    }
+}
+
+/// A conversion to a dtype, whose elements kernels compute as numbers of type `R`.
+#[derive(Clone, Copy)]
+struct Conversion<R>(DType, PhantomData<fn() -> R>);
+
+impl<C: Convert<R>, R: Class> Function<C> for Conversion<R> {
+    type Result = R;
+
+    #[inline(always)]
+    fn apply(self, [operand, _]: [Operand<'_, C>; 2], output: Output<'_, R>) {
+        let range = self.0.integer_range().unwrap_or((i64::MIN, i64::MAX));
+        each_one(operand, output, |number: C| number.convert(range));
+    }
+}
+
+/// Where the elements of an operand are.
+enum Source {
+    Array(Arc<Array>),
+    /// One element, which is repeated.
+    Single(Arc<Array>),
+    /// The memory of the result.
+    Result,
+}
+
+type Sources = SmallVec<[Source; 2]>;
+
+/// Returns where the operands are, and the memory for the result: that of an operand, if it fits and has no other handle.
+fn placed(operands: SmallVec<[Arc<Array>; 2]>, result: &AbstractArray) -> (Sources, Array) {
+    let length = result.len();
+    let mut memory = None;
+    let source = |mut operand: Arc<Array>| {
+        if memory.is_none() && operand.dtype() == result.dtype && operand.info.len() == length {
+            match Arc::try_unwrap(operand) {
+                Ok(mut array) => {
+                    array.info.shape.clone_from(&result.shape);
+                    memory = Some(array);
+                    return Source::Result;
+                }
+                Err(shared) => operand = shared,
+            }
+        }
+        if operand.info.len() == 1 && length != 1 {
+            Source::Single(operand)
+        } else {
+            Source::Array(operand)
+        }
+    };
+    let sources = operands.into_iter().map(source).collect();
+    (sources, memory.unwrap_or_else(|| Array::reused(result)))
+}
+
+/// Calls `run` with the ranges of `length` elements that threads compute. `nanoseconds` estimates the time of one thread.
+fn each_part(length: usize, nanoseconds: usize, run: &(dyn Fn(Range<usize>) + Sync)) {
+    if !threads::are_worth(nanoseconds) {
+        return run(0..length);
+    }
+    let part = length.div_ceil(threads::count()).next_multiple_of(TILE);
+    let starts = (0..length).step_by(part);
+    let parts = starts.map(|start| start..length.min(start + part));
+    threads::run_parts(parts.collect(), run);
+}
+
+fn evaluate<C: Class, F: Function<C>>(
+    function: F,
+    operands: SmallVec<[Arc<Array>; 2]>,
+    result: &AbstractArray,
+) -> Array {
+    let (sources, mut array) = placed(operands, result);
+    let memory = Memory::new(&mut array);
+    let length = result.len();
+    each_part(length, function.cost() * length, &|range| {
+        // SAFETY: the ranges of the parts have no common elements.
+        #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
+        let memory = unsafe { memory.shared() };
+        arch().dispatch(Part {
+            function,
+            sources: &sources,
+            memory,
+            range,
+            operands: PhantomData::<C>,
+        });
+    });
+    array
+}
+
+/// The elements of a range, which one thread computes.
+struct Part<'a, C, F> {
+    function: F,
+    sources: &'a [Source],
+    memory: Memory<'a>,
+    range: Range<usize>,
+    operands: PhantomData<C>,
+}
+
+/// Returns elements of an operand if they need not be widened or repeated.
+#[inline(always)]
+fn direct<'a, C: Class>(
+    source: &'a Source,
+    memory: &'a Memory<'_>,
+    start: usize,
+    count: usize,
+) -> Option<Operand<'a, C>> {
+    match source {
+        Source::Array(array) => {
+            let elements = C::slice(&array.data)?;
+            Some(Operand::new(&elements[start..start + count]))
+        }
+        Source::Result => Some(Operand::of_result(C::own(memory)?, start, count)),
+        Source::Single(_) => None,
+    }
+}
+
+/// Returns the memory for results.
+#[inline(always)]
+fn output<'a, T: Copy>(target: &'a Target<'_, T>, start: usize, count: usize) -> Output<'a, T> {
+    // SAFETY: a step reads the memory of the result as an `Operand` with the same first element, and has no slice of it.
+    #[allow(
+        unsafe_code,
+        reason = "the result may have the memory of an operand, so there are no slices"
+    )]
+    unsafe {
+        Output::of_result(target, start, count)
+    }
+}
+
+impl<C: Class, F: Function<C>> pulp::WithSimd for Part<'_, C, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self {
+            function,
+            sources,
+            mut memory,
+            range: Range { start, end },
+            ..
+        } = self;
+        let longest = TILE.min(end - start);
+        // The tiles of operands and of the result that are not read or written directly.
+        let mut tiles: SmallVec<[Vec<C>; 2]> = SmallVec::new();
+        for source in sources {
+            let is_direct = direct::<C>(source, &memory, start, 0).is_some();
+            let mut tile = vec![C::default(); if is_direct { 0 } else { longest }];
+            if let (Source::Single(array), [first, rest @ ..]) = (source, &mut tile[..]) {
+                C::load(array, 0, std::slice::from_mut(first));
+                rest.fill(*first);
+            }
+            tiles.push(tile);
+        }
+        let is_direct = F::Result::own(&memory).is_some();
+        let mut results = vec![F::Result::default(); if is_direct { 0 } else { longest }];
+        let is_whole = is_direct && tiles.iter().all(Vec::is_empty);
+        let step = if is_whole { end - start } else { TILE };
+        for at in (start..end).step_by(step.max(1)) {
+            let count = step.min(end - at);
+            for (tile, source) in tiles.iter_mut().zip(sources) {
+                match source {
+                    _ if tile.is_empty() => (),
+                    Source::Array(array) => C::load(array, at, &mut tile[..count]),
+                    Source::Result => C::reload(&memory, at, &mut tile[..count]),
+                    Source::Single(_) => (),
+                }
+            }
+            let operand = |position: usize| {
+                let own = direct(&sources[position], &memory, at, count);
+                own.unwrap_or_else(|| Operand::new(&tiles[position][..count]))
+            };
+            let operands = [operand(0), operand(sources.len() - 1)];
+            let to = match F::Result::own(&memory) {
+                Some(target) => output(target, at, count),
+                None => Output::new(&mut results[..count]),
+            };
+            function.apply(operands, to);
+            if !is_direct {
+                F::Result::store(&results[..count], &mut memory, at);
+            }
+        }
+    }
+}
+
+/// Compares elements pairwise. Each comparison has its own loop, so that no loop contains a branch.
+#[inline(always)]
+pub(crate) fn compare_tile<T: Copy + PartialOrd>(
+    comparison: Comparison,
+    left: Operand<'_, T>,
+    right: Operand<'_, T>,
+    output: Output<'_, bool>,
+) {
+    macro_rules! run {
+        ($($comparison:ident $operator:tt),*) => {
+            match comparison {$(
+                Comparison::$comparison => {
+                    each_two(left, right, output, |left, right| left $operator right);
+                }
+            )*}
+        };
+    }
+    run!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
+}
+
+/// Selects the elements of a range. The sources are those where the condition holds, and the others.
+fn select_part<T: Bits>(
+    condition: &Array,
+    sources: &[Source],
+    memory: &Target<'_, T>,
+    range: Range<usize>,
+) {
+    let mut singles: [Vec<T>; 2] = Default::default();
+    for (tile, source) in singles.iter_mut().zip(sources) {
+        if let Source::Single(array) = source {
+            *tile = vec![array.bits()[0]; TILE.min(range.len())];
+        }
+    }
+    for start in range.clone().step_by(TILE) {
+        let count = TILE.min(range.end - start);
+        let operand = |position: usize| match &sources[position] {
+            Source::Array(array) => Operand::new(&array.bits()[start..start + count]),
+            Source::Single(_) => Operand::new(&singles[position][..count]),
+            Source::Result => Operand::of_result(memory, start, count),
+        };
+        // A branch would become a gather, because the compiler moves the loads of both values into the branches.
+        each_three(
+            Operand::new(&condition.elements::<bool>()[start..start + count]),
+            operand(0),
+            operand(1),
+            output(memory, start, count),
+            select_unpredictable,
+        );
+    }
+}
