@@ -4,6 +4,7 @@
 #
 #   benches/gpu.sh                                  all cases in f32 and bf16 on an NVIDIA GPU
 #   benches/gpu.sh --cases "C1 C4" --dtypes bf16    some of them
+#   benches/gpu.sh --gpt2                           GPT-2: a training step with 8 x 512 tokens, and a token with a cache, in bf16
 #   benches/gpu.sh --plugin PATH                    pytree on the device of another plugin, JAX on the CPU
 #
 # Needs Rust, Python 3.12 or later, and the driver of the GPU. Installs JAX with the libraries of CUDA, about 5 GB, into
@@ -11,7 +12,7 @@
 # that the programs print are kept in target/gpu/results.jsonl.
 #
 # On a machine without network or Rust, `--python PATH` takes a Python that has JAX for CUDA and optax, and `--program PATH` the
-# program that `cargo bench --no-run --features pjrt --bench training` has built on another machine.
+# program that `cargo bench --no-run --features pjrt --bench training` (or `gpt2`) has built on another machine.
 #
 # The times of f32 are those of exact products in both: JAX uses TF32 on a GPU unless it is told not to.
 set -euo pipefail
@@ -22,8 +23,14 @@ version() { sed -n "s/^$1==//p" benches/comparison/requirements.txt; }
 jax=$(version jax)
 optax=$(version optax)
 plugin="" cuda=13 rounds=3 interpreter="" program="" dtypes="f32 bf16" cases="C1 C2 C3 C4 mlp4096 transformer1024"
+bench=training
 while [ $# -gt 0 ]; do
   case "$1" in
+    --gpt2)
+      bench=gpt2 dtypes=bf16 cases="train token"
+      shift
+      continue
+      ;;
     --plugin) plugin=$2 ;;
     --cuda) cuda=$2 ;;
     --rounds) rounds=$2 ;;
@@ -32,7 +39,7 @@ while [ $# -gt 0 ]; do
     --python) interpreter=$2 ;;
     --program) program=$2 ;;
     *)
-      echo "gpu.sh: expected --plugin, --cuda, --rounds, --dtypes, --cases, --python or --program with a value, found $1" >&2
+      echo "gpu.sh: expected --gpt2, or --plugin, --cuda, --rounds, --dtypes, --cases, --python or --program with a value, found $1" >&2
       exit 2
       ;;
   esac
@@ -69,9 +76,8 @@ if [ -z "$plugin" ]; then
   done
 fi
 export PYTREE_PJRT_PLUGIN=$plugin
-export JAX_DEFAULT_MATMUL_PRECISION=highest
 
-[ -n "$program" ] || program=$(cargo bench --quiet --locked --features pjrt --bench training --no-run --message-format json |
+[ -n "$program" ] || program=$(cargo bench --quiet --locked --features pjrt --bench $bench --no-run --message-format json |
   "$interpreter" -c 'import json, sys; print([it["executable"] for it in map(json.loads, sys.stdin) if it.get("executable")][-1])')
 mkdir -p target/gpu
 results=target/gpu/results.jsonl
@@ -79,14 +85,27 @@ results=target/gpu/results.jsonl
 
 # Adds the dtype to each line.
 record() { sed "s/^{/{\"dtype\":\"$1\",/" >> "$results"; }
-ours() { "$program" --pjrt $2 "$1"; }
-theirs() { "$interpreter" benches/jax_training.py $2 "$1"; }
+sizes() {
+  case "$bench $1" in
+    "gpt2 train") echo --batch 8 --length 512 ;;
+    "gpt2 token") echo --length 512 ;;
+  esac
+}
+ours() { "$program" --pjrt $2 $(sizes "$1") "$1"; }
+theirs() { "$interpreter" "benches/jax_$bench.py" $2 $(sizes "$1") "$1"; }
+
+card=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no NVIDIA GPU")
+echo "$card; $("$interpreter" -m pip list 2>/dev/null | grep -iE '^(jax|optax)' | tr -s ' ' | paste -sd ';')"
 
 for round in $(seq "$rounds"); do
   for case in $cases; do
     for dtype in $dtypes; do
-      option=""
-      [ "$dtype" = f32 ] || option=--$dtype
+      if [ "$dtype" = f32 ]; then
+        export JAX_DEFAULT_MATMUL_PRECISION=highest option=""
+      else
+        unset JAX_DEFAULT_MATMUL_PRECISION
+        option=--$dtype
+      fi
       echo "round $round of $rounds: $case, $dtype" >&2
       # Each case in a process of its own, so that the memory is that of the case.
       if [ $((round % 2)) = 1 ]; then
@@ -99,4 +118,4 @@ for round in $(seq "$rounds"); do
     done
   done
 done
-"$interpreter" benches/training_table.py "$results"
+"$interpreter" benches/training_table.py "$results" "$card"
