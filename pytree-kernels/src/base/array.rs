@@ -193,6 +193,7 @@ const TRIED: usize = 64 << 20;
 
 /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length 0
 /// counts as length 1, so no stride is greater than the result.
+#[inline]
 pub fn spanned_bytes(info: &AbstractArray) -> Option<usize> {
     let mut lengths = info.shape.iter();
     lengths.try_fold(info.dtype.bytes(), |product, &length| {
@@ -201,6 +202,7 @@ pub fn spanned_bytes(info: &AbstractArray) -> Option<usize> {
 }
 
 /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space.
+#[inline]
 pub fn fits_memory(info: &AbstractArray) -> bool {
     const LARGEST: usize = match 1_usize.checked_shl(46) {
         Some(bytes) => bytes,
@@ -226,13 +228,15 @@ pub fn too_large(operation: &str, info: &AbstractArray) -> String {
     )
 }
 
-/// Returns whether an array is small enough to be allocated without a trial; see [`TRIED`].
+/// Returns whether an array is small enough to be allocated without a trial.
+#[inline]
 pub fn is_surely_granted(info: &AbstractArray) -> bool {
     spanned_bytes(info).is_some_and(|bytes| bytes < TRIED)
 }
 
 /// Returns whether the system grants the memory of an array. Without this trial, a failed allocation of a `Vec` would
 /// abort the process.
+#[inline]
 pub fn is_granted(info: &AbstractArray) -> bool {
     let bytes = info.len().checked_mul(info.dtype.bytes());
     bytes.is_some_and(is_bytes_granted)
@@ -406,6 +410,7 @@ fn wrong_bits(dtype: DType) -> ! {
 }
 
 /// Returns the strides of a contiguous, row-major array of a shape.
+#[inline]
 pub fn row_major_strides(shape: &[usize]) -> PerAxis {
     let mut strides: PerAxis = smallvec::smallvec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {

@@ -19,18 +19,14 @@
 )]
 
 /// The elementary functions of `f32` and `f64`.
-pub trait Elementary: Copy {
+pub(crate) trait Elementary: Copy {
     /// Returns e to the power of the number.
-    #[must_use]
     fn exp(self) -> Self;
     /// Returns the natural logarithm.
-    #[must_use]
     fn log(self) -> Self;
     /// Returns the hyperbolic tangent.
-    #[must_use]
     fn tanh(self) -> Self;
     /// Returns 1 / (1 + e⁻ˣ).
-    #[must_use]
     fn logistic(self) -> Self;
 }
 
@@ -168,7 +164,7 @@ elementary! {
 
 /// Computes erf(x) of an f32 as x·p(x²) near zero, and as 1 − e^−q(x) elsewhere, for polynomials p and q.
 #[inline(always)]
-pub fn erf_f32(operand: f32) -> f32 {
+pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();
     let z = x * x;
     let near = x * polynomial!(

@@ -4,11 +4,11 @@
 //! the shape and the axes. The number of threads, the tiles of a fused kernel and the compilation of a function do not
 //! change the order. Single operations and fused kernels both use the functions below.
 //!
-//! - A **row** (neighbouring elements) is divided into parts of [`PART`] elements. Element `i` of a part is combined
+//! - A **row** (neighbouring elements) is divided into parts of `PART` elements. Element `i` of a part is combined
 //!   into lane `i % LANES`. After all elements of the part, the lanes are combined pairwise. The results of the parts
 //!   form a shorter row, which is reduced in the same way.
 //! - **Columns** (several rows that are reduced, element by element, to a single row) are divided into blocks of
-//!   [`block_rows`] rows. The rows of a block are combined one after the other. The results of the blocks form fewer
+//!   `block_rows` rows. The rows of a block are combined one after the other. The results of the blocks form fewer
 //!   rows, which are reduced in the same way.
 //!
 //! So any thread may compute any part or block without an effect on the result. Rounding errors grow with the logarithm
@@ -45,18 +45,18 @@ impl Fold {
 }
 
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
-pub const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
 
 /// The number of elements of a part. Rows are divided into parts.
-pub const PART: usize = 32 * LANES;
+pub(crate) const PART: usize = 32 * LANES;
 
 /// The accumulators of a part. Lane `i` combines the elements `i`, `i + LANES`, `i + 2·LANES`, … of the part.
-pub type Lanes<T> = [T; LANES];
+pub(crate) type Lanes<T> = [T; LANES];
 
 /// Combines some elements of a part into the part's lanes. `position` is the index of the first of these elements in
 /// the part.
 #[inline(always)]
-pub fn into_lanes<T: Copy>(
+pub(crate) fn into_lanes<T: Copy>(
     lanes: &mut Lanes<T>,
     position: usize,
     elements: &[T],
@@ -81,7 +81,7 @@ pub fn into_lanes<T: Copy>(
 
 /// Combines the lanes of a part pairwise, and returns the result of the part.
 #[inline(always)]
-pub fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
+pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -102,7 +102,11 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
 
 /// Combines the elements of a row of any length.
 #[inline(always)]
-pub fn row<T: ArrayElement>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+pub(crate) fn row<T: ArrayElement>(
+    elements: &[T],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> T {
     let mut results: Option<Vec<T>> = None;
     // One loop for all levels, the last included, so that the code of a part is compiled once.
     loop {
@@ -131,13 +135,13 @@ pub fn row<T: ArrayElement>(elements: &[T], start: T, combine: impl Fn(T, T) -> 
 
 /// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Short blocks let
 /// threads share even few rows. As in XLA, up to 32 rows are added one after the other.
-pub fn block_rows(rows: usize) -> usize {
+pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
 /// Combines each element of a row with the same element of `target`, and writes the result to `target`.
 #[inline(always)]
-pub fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
+pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
         *target = combine(*target, element);
     }
@@ -146,7 +150,7 @@ pub fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> 
 /// Reduces several rows, element by element, to a single row, and writes it to `target`. At least one row must exist,
 /// and each row must be as long as `target`.
 #[inline(always)]
-pub fn columns<T: ArrayElement>(
+pub(crate) fn columns<T: ArrayElement>(
     target: &mut [T],
     rows: &[T],
     start: T,

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// selects only these instructions. With this setting, results are the same on all machines with the same word size,
 /// but kernels are slower.
 #[inline]
-pub fn are_portable() -> bool {
+pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
@@ -18,7 +18,7 @@ pub fn are_portable() -> bool {
 /// with `#[inline(always)]`, because code that is not inlined is compiled without wide instructions. The compiler does
 /// not inline large closures, or iterators of the standard library that are used at several places.
 #[inline]
-pub fn arch() -> pulp::Arch {
+pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
         if are_portable() {

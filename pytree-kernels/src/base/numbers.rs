@@ -1,7 +1,7 @@
 //! Functions of whole numbers.
 
 /// Returns the greatest common divisor of two numbers. That of a number and 0 is the number.
-pub fn greatest_common_divisor(left: usize, right: usize) -> usize {
+pub(crate) fn greatest_common_divisor(left: usize, right: usize) -> usize {
     let (mut divisor, mut rest) = (left, right);
     while rest > 0 {
         (divisor, rest) = (rest, divisor % rest);
@@ -10,6 +10,6 @@ pub fn greatest_common_divisor(left: usize, right: usize) -> usize {
 }
 
 /// Returns the least common multiple of two numbers, or `None` if it overflows.
-pub fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
+pub(crate) fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
     (left / greatest_common_divisor(left, right).max(1)).checked_mul(right)
 }

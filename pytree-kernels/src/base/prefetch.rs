@@ -9,11 +9,11 @@
 )]
 
 /// The bytes of a cache line, which are also those of the widest vector.
-pub const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Requests the cache lines of `elements`. Does nothing on processors whose instruction for this purpose Rust does not know.
 #[inline(always)]
-pub fn prefetch<T>(elements: &[T]) {
+pub(crate) fn prefetch<T>(elements: &[T]) {
     let per_line = LINE / size_of::<T>().max(1);
     elements.chunks(per_line).for_each(|line| request(&line[0]));
 }

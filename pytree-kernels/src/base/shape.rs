@@ -16,6 +16,7 @@ pub type AxisList = SmallVec<[usize; 4]>;
 pub type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
 /// Returns the shape without the axes `axes`.
+#[inline]
 pub fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
     (0..shape.len())
         .filter(|axis| !axes.contains(axis))
@@ -24,6 +25,7 @@ pub fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
 }
 
 /// Returns the permutation of positions that sorts `keys`.
+#[inline]
 pub fn sorting_permutation(keys: &[usize]) -> AxisList {
     let mut positions: AxisList = (0..keys.len()).collect();
     positions.sort_by_key(|&position| keys[position]);

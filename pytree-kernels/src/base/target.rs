@@ -7,8 +7,7 @@
 use std::marker::PhantomData;
 
 /// The memory of a result. It may be shared by several parts of a computation, each of which uses other elements.
-#[derive(Debug)]
-pub struct Target<'a, T> {
+pub(crate) struct Target<'a, T> {
     first: *mut T,
     elements: usize,
     memory: PhantomData<&'a mut [T]>,
@@ -31,7 +30,7 @@ unsafe impl<T: Sync> Sync for Target<'_, T> {}
 impl<'a, T: Copy> Target<'a, T> {
     /// Returns a target with the elements of a slice.
     #[inline]
-    pub fn new(elements: &'a mut [T]) -> Self {
+    pub(crate) fn new(elements: &'a mut [T]) -> Self {
         Self {
             first: elements.as_mut_ptr(),
             elements: elements.len(),
@@ -41,13 +40,13 @@ impl<'a, T: Copy> Target<'a, T> {
 
     /// Returns the number of elements from the first one to the end of the memory.
     #[inline]
-    pub fn elements(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         self.elements
     }
 
     /// Returns the address of the first element.
     #[inline]
-    pub fn first(&self) -> *mut T {
+    pub(crate) fn first(&self) -> *mut T {
         self.first
     }
 
@@ -56,7 +55,7 @@ impl<'a, T: Copy> Target<'a, T> {
     /// # Panics
     /// Panics if there are fewer elements.
     #[inline]
-    pub fn from(&mut self, start: usize) -> Target<'_, T> {
+    pub(crate) fn from(&mut self, start: usize) -> Target<'_, T> {
         Target {
             first: self.address(start),
             elements: self.elements - start,
@@ -70,8 +69,7 @@ impl<'a, T: Copy> Target<'a, T> {
     /// No element may be written through one of the targets while it is read or written through the other.
     #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
     #[inline]
-    #[must_use]
-    pub unsafe fn shared(&self) -> Self {
+    pub(crate) unsafe fn shared(&self) -> Self {
         Self {
             first: self.first,
             elements: self.elements,
@@ -88,7 +86,7 @@ impl<'a, T: Copy> Target<'a, T> {
         clippy::inline_always,
         reason = "only inlined code is compiled for the wide instruction sets"
     )]
-    pub fn address_of(&self, start: usize, count: usize) -> *mut T {
+    pub(crate) fn address_of(&self, start: usize, count: usize) -> *mut T {
         self.check(start, count);
         self.first.wrapping_add(start)
     }
@@ -103,7 +101,7 @@ impl<'a, T: Copy> Target<'a, T> {
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
-    pub fn slice(&self, start: usize, count: usize) -> &[T] {
+    pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         self.check(start, count);
         // SAFETY: the elements are in the memory, as checked, and no other target uses them.
         unsafe { std::slice::from_raw_parts(self.first.add(start), count) }
@@ -119,7 +117,7 @@ impl<'a, T: Copy> Target<'a, T> {
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
-    pub fn slice_mut(&mut self, start: usize, count: usize) -> &mut [T] {
+    pub(crate) fn slice_mut(&mut self, start: usize, count: usize) -> &mut [T] {
         self.check(start, count);
         // SAFETY: the elements are in the memory, as checked, and no other target uses them.
         unsafe { std::slice::from_raw_parts_mut(self.first.add(start), count) }
@@ -146,21 +144,21 @@ impl<'a, T: Copy> Target<'a, T> {
 
 /// Elements of a result: `rows` runs of `columns` neighbours. The first elements of two runs are `stride` elements apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
+pub(crate) struct Region {
     /// The position of the first element.
-    pub first: usize,
+    pub(crate) first: usize,
     /// The number of runs.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// The number of elements of a run.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// The distance of the first elements of two runs.
-    pub stride: usize,
+    pub(crate) stride: usize,
 }
 
 impl Region {
     /// Returns the elements from `start` to `end`.
     #[inline]
-    pub fn between(start: usize, end: usize) -> Self {
+    pub(crate) fn between(start: usize, end: usize) -> Self {
         Self {
             first: start,
             rows: 1,
@@ -171,7 +169,7 @@ impl Region {
 
     /// Returns the position after the last element.
     #[inline]
-    pub fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.first + self.rows.saturating_sub(1) * self.stride + self.columns
     }
 }
@@ -179,28 +177,27 @@ impl Region {
 /// A computation that continues with the regions of a result. It runs on the thread that has computed a region, while the
 /// region is in the caches of its core.
 #[derive(Clone, Copy)]
-#[allow(missing_debug_implementations, reason = "a closure has none")]
-pub struct Then<'a> {
+pub(crate) struct Then<'a> {
     /// Runs the computation on a region.
-    pub run: &'a (dyn Fn(Region) + Sync),
+    pub(crate) run: &'a (dyn Fn(Region) + Sync),
     /// The regions that it may get.
-    pub following: Following,
+    pub(crate) following: Following,
 }
 
 /// How the result of a computation may be divided into regions, with which another computation continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Following {
+pub(crate) struct Following {
     /// A region of whole rows begins at a multiple of this number of elements.
-    pub grain: usize,
+    pub(crate) grain: usize,
     /// Whether a region may hold a part of each row.
-    pub rows: Rows,
+    pub(crate) rows: Rows,
     /// About how many nanoseconds one thread takes to continue with 1,000 elements.
-    pub nanoseconds: usize,
+    pub(crate) nanoseconds: usize,
 }
 
 /// Whether a region may hold a part of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
+pub(crate) enum Rows {
     /// A region holds whole rows.
     Whole,
     /// A region may hold a part of each row.

@@ -1,8 +1,8 @@
 //! Worker threads, which share long work with the thread that calls [`run_parts`].
 //!
 //! In a training step, one piece of work follows the other. A worker that has done its part of one piece therefore waits
-//! for the next one without sleeping, for [`WAIT`]. A waiting worker begins within a microsecond, so work of
-//! [`SHORTEST`] is already worth dividing. Callers estimate how long their work takes and ask [`are_worth`].
+//! for the next one without sleeping, for `WAIT`. A waiting worker begins within a microsecond, so work of
+//! `SHORTEST` is already worth dividing. Callers estimate how long their work takes and ask [`are_worth`].
 //!
 //! Invariants:
 //! - A thread that waits in this module runs only parts of its own job. A waiting thread never runs a task of the user,

@@ -12,12 +12,12 @@ use crate::base::special::polynomial_f64;
 /// Computes 1 - erf(x) in double precision, and rounds the result to f32. The result is accurate even if erf(x) is near
 /// 1.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub fn erfc_f32(x: f32) -> f32 {
+pub(crate) fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
 }
 
 /// Computes the error function (Cody, "Rational Chebyshev approximations for the error function", 1969).
-pub fn erf_f64(x: f64) -> f64 {
+pub(crate) fn erf_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return erf_near_zero(x);
     }
@@ -29,7 +29,7 @@ pub fn erf_f64(x: f64) -> f64 {
 }
 
 /// Returns 1 - erf(x) by the approximations of [`erf_f64`]. The result is accurate even if erf(x) is near 1.
-pub fn erfc_f64(x: f64) -> f64 {
+pub(crate) fn erfc_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return 1.0 - erf_near_zero(x);
     }

@@ -14,7 +14,7 @@ use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
 /// infinite at ±1, and NaN outside of [-1, 1].
-pub fn erf_inv_f32(x: f32) -> f32 {
+pub(crate) fn erf_inv_f32(x: f32) -> f32 {
     if x.abs() == 1.0 {
         return x * f32::INFINITY;
     }
@@ -92,7 +92,7 @@ fn log_f32(x: f32) -> f32 {
 }
 
 /// Computes the inverse of the error function by Giles's polynomials for double precision.
-pub fn erf_inv_f64(x: f64) -> f64 {
+pub(crate) fn erf_inv_f64(x: f64) -> f64 {
     if x.abs() == 1.0 {
         return x * f64::INFINITY;
     }

@@ -9,8 +9,8 @@
 pub mod erf;
 pub mod erf_inv;
 
-pub use erf::{erf_f64, erfc_f32, erfc_f64};
-pub use erf_inv::{erf_inv_f32, erf_inv_f64};
+pub(crate) use erf::{erf_f64, erfc_f32, erfc_f64};
+pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
 
 /// Evaluates a polynomial of an f32 by Horner's scheme with fused multiply-adds. The coefficient of the highest power
 /// is first.
@@ -32,13 +32,13 @@ pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> 
 
 /// Computes the inverse hyperbolic sine in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub fn asinh_f32(x: f32) -> f32 {
+pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
 /// Computes the inverse hyperbolic sine. For large arguments, the standard library's version overflows, but this
 /// version does not.
-pub fn asinh_f64(x: f64) -> f64 {
+pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
     } else {
@@ -48,13 +48,13 @@ pub fn asinh_f64(x: f64) -> f64 {
 
 /// Computes the inverse hyperbolic cosine in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub fn acosh_f32(x: f32) -> f32 {
+pub(crate) fn acosh_f32(x: f32) -> f32 {
     acosh_f64(f64::from(x)) as f32
 }
 
 /// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The standard library computes
 /// log(x + √(x² - 1)), which loses half of the digits near 1 and overflows for large `x`.
-pub fn acosh_f64(x: f64) -> f64 {
+pub(crate) fn acosh_f64(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
     }
@@ -67,12 +67,12 @@ pub fn acosh_f64(x: f64) -> f64 {
 
 /// Computes the inverse hyperbolic tangent in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub fn atanh_f32(x: f32) -> f32 {
+pub(crate) fn atanh_f32(x: f32) -> f32 {
     atanh_f64(f64::from(x)) as f32
 }
 
 /// Computes the inverse hyperbolic tangent, with the same accuracy near -1 and near 1.
-pub fn atanh_f64(x: f64) -> f64 {
+pub(crate) fn atanh_f64(x: f64) -> f64 {
     let distance = x.abs();
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
