@@ -114,8 +114,11 @@ macro_rules! each {
                 unsafe {
                     $(let $operand = $operand.first.add(at).cast::<[$element; BLOCK]>().read();)+
                     let mut results = [R::default(); BLOCK];
-                    for (position, result) in results.iter_mut().enumerate() {
-                        *result = function($($operand[position]),+);
+                    // Not an iterator, whose functions would be compiled again for each operation.
+                    let mut position = 0;
+                    while position < BLOCK {
+                        results[position] = function($($operand[position]),+);
+                        position += 1;
                     }
                     output.first.add(at).cast::<[R; BLOCK]>().write(results);
                 }

@@ -209,7 +209,7 @@ macro_rules! integer_class {
                 }
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn load(array: &Array, start: usize, tile: &mut [Self]) {
                 let end = start + tile.len();
                 match &array.data {
@@ -218,7 +218,7 @@ macro_rules! integer_class {
                 }
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn reload(memory: &Memory<'_>, start: usize, tile: &mut [Self]) {
                 match memory {
                     $(Memory::$variant(target) => widen(target.slice(start, tile.len()), tile),)*
@@ -226,7 +226,7 @@ macro_rules! integer_class {
                 }
             }
 
-            #[inline(always)]
+            #[inline(never)]
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

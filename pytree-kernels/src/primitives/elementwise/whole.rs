@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::instructions::arch;
 use crate::base::target::Target;
 use crate::base::threads;
@@ -252,13 +252,19 @@ fn evaluate<C: Class, F: Function<C>>(
         // SAFETY: the ranges of the parts have no common elements.
         #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
         let memory = unsafe { memory.shared() };
-        arch().dispatch(Part {
+        let part = Part {
             function,
             sources: &sources,
             memory,
             range,
             operands: PhantomData::<C>,
-        });
+        };
+        // Integers and bools are computed as fast as memory is read, also without the wide instructions.
+        if <F::Result as ArrayElement>::dtype().is_float() {
+            arch().dispatch(part);
+        } else {
+            pulp::WithSimd::with_simd(part, pulp::Scalar::new());
+        }
     });
     array
 }
@@ -290,6 +296,44 @@ fn direct<'a, C: Class>(
     }
 }
 
+/// Returns a tile for each operand that is widened or repeated, and an empty one for each operand that is read directly.
+fn tiles<C: Class>(
+    sources: &[Source],
+    memory: &Memory<'_>,
+    start: usize,
+    length: usize,
+) -> SmallVec<[Vec<C>; 2]> {
+    let tile = |source| {
+        let is_direct = direct::<C>(source, memory, start, 0).is_some();
+        let mut tile = vec![C::default(); if is_direct { 0 } else { length }];
+        if let (Source::Single(array), [first, rest @ ..]) = (source, &mut tile[..]) {
+            C::load(array, 0, std::slice::from_mut(first));
+            rest.fill(*first);
+        }
+        tile
+    };
+    sources.iter().map(tile).collect()
+}
+
+/// Fills the tiles with the elements of the operands from the position `at` on.
+#[inline(always)]
+fn widen<C: Class>(
+    tiles: &mut [Vec<C>],
+    sources: &[Source],
+    memory: &Memory<'_>,
+    at: usize,
+    count: usize,
+) {
+    for (tile, source) in tiles.iter_mut().zip(sources) {
+        match source {
+            _ if tile.is_empty() => (),
+            Source::Array(array) => C::load(array, at, &mut tile[..count]),
+            Source::Result => C::reload(memory, at, &mut tile[..count]),
+            Source::Single(_) => (),
+        }
+    }
+}
+
 /// Returns the memory for results.
 #[inline(always)]
 fn output<'a, T: Copy>(target: &'a Target<'_, T>, start: usize, count: usize) -> Output<'a, T> {
@@ -316,30 +360,15 @@ impl<C: Class, F: Function<C>> pulp::WithSimd for Part<'_, C, F> {
             ..
         } = self;
         let longest = TILE.min(end - start);
-        // The tiles of operands and of the result that are not read or written directly.
-        let mut tiles: SmallVec<[Vec<C>; 2]> = SmallVec::new();
-        for source in sources {
-            let is_direct = direct::<C>(source, &memory, start, 0).is_some();
-            let mut tile = vec![C::default(); if is_direct { 0 } else { longest }];
-            if let (Source::Single(array), [first, rest @ ..]) = (source, &mut tile[..]) {
-                C::load(array, 0, std::slice::from_mut(first));
-                rest.fill(*first);
-            }
-            tiles.push(tile);
-        }
+        let mut tiles = tiles::<C>(sources, &memory, start, longest);
         let is_direct = F::Result::own(&memory).is_some();
         let mut results = vec![F::Result::default(); if is_direct { 0 } else { longest }];
         let is_whole = is_direct && tiles.iter().all(Vec::is_empty);
         let step = if is_whole { end - start } else { TILE };
         for at in (start..end).step_by(step.max(1)) {
             let count = step.min(end - at);
-            for (tile, source) in tiles.iter_mut().zip(sources) {
-                match source {
-                    _ if tile.is_empty() => (),
-                    Source::Array(array) => C::load(array, at, &mut tile[..count]),
-                    Source::Result => C::reload(&memory, at, &mut tile[..count]),
-                    Source::Single(_) => (),
-                }
+            if !is_whole {
+                widen::<C>(&mut tiles, sources, &memory, at, count);
             }
             let operand = |position: usize| {
                 let own = direct(&sources[position], &memory, at, count);
