@@ -258,6 +258,11 @@ pub mod stablehlo {
 #[cfg(feature = "linalg")]
 pub use pytree_linalg as linalg;
 
+/// Published models with their pretrained weights: BERT, GPT-2, Llama, ResNet. Needs the feature `models`, and its
+/// `Tokenizer` the feature `tokenizers`.
+#[cfg(feature = "models")]
+pub use pytree_models as models;
+
 /// Compiles StableHLO and runs it on CPUs, GPUs and TPUs through PJRT plugins of XLA. Needs the feature `pjrt`.
 #[cfg(feature = "pjrt")]
 pub use pytree_pjrt as pjrt;

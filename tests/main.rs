@@ -16,6 +16,7 @@ mod formats;
 mod forms;
 mod goldens;
 mod laws;
+mod models;
 mod names;
 mod panics;
 mod processes;

@@ -23,6 +23,7 @@ fn goldens_have_the_pinned_versions() {
         "requirements-0.12.txt",
         "requirements-torch.txt",
         "requirements-torchvision.txt",
+        "requirements-models.txt",
     ]
     .map(|name| fs::read_to_string(folder.join(name)).unwrap());
     for entry in fs::read_dir(&folder).unwrap() {

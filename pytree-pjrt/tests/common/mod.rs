@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use pytree_pjrt::{Buffer, Client, CompileOptions, Executable, Options};
 
-/// Returns the plugin that tests use: `PYTREE_PJRT_PLUGIN`, else the one that `tools/fetch-pjrt-plugin` downloads. If there is
+/// Returns the plugin that tests use: `PYTREE_PJRT_PLUGIN`, else the one that `tools/fetch pjrt-plugin` downloads. If there is
 /// none, prints that the test is skipped.
 pub(crate) fn plugin() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("PYTREE_PJRT_PLUGIN") {
@@ -19,7 +19,7 @@ pub(crate) fn plugin() -> Option<PathBuf> {
     if fetched.is_file() {
         return Some(fetched);
     }
-    skipped("no PJRT plugin; run `tools/fetch-pjrt-plugin`, or set PYTREE_PJRT_PLUGIN");
+    skipped("no PJRT plugin; run `tools/fetch pjrt-plugin`, or set PYTREE_PJRT_PLUGIN");
     None
 }
 

@@ -1,0 +1,228 @@
+//! BERT, and embeddings of sentences by it.
+
+use std::path::Path;
+
+use pytree_core::{Module, Static};
+use pytree_io::checkpoint::WeightNames;
+use pytree_nn::{
+    Embed, EmbedOptions, Initializer, LayerNorm, LearnedPositions, LinearOptions,
+    MultiHeadAttentionOptions, NormOptions, NormOrder, TransformerBlock, TransformerBlockOptions,
+};
+use pytree_transform::{Tensor, ix};
+
+use crate::error::{ConfigProblem, ModelError};
+use crate::folder::{Folder, read_object};
+use crate::tokens::Tokens;
+
+/// BERT (Devlin et al. 2018), such as `sentence-transformers/all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5` or
+/// `google-bert/bert-base-uncased`.
+///
+/// # Examples
+/// ```no_run
+/// use pytree_models::{Bert, Tokens};
+/// let mut bert = Bert::from_pretrained("models/all-MiniLM-L6-v2")?;
+/// let tokens = Tokens::new(&[vec![101, 7592, 102], vec![101, 7592, 2088, 102]]);
+/// let embeddings = bert.embed(&tokens);
+/// assert_eq!(embeddings.shape(), [2, 384]);
+/// # Ok::<(), pytree_models::ModelError>(())
+/// ```
+#[doc(alias("transformers.BertModel", "SentenceTransformer"))]
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Bert {
+    /// The vectors of the tokens.
+    pub tokens: Embed,
+    /// The vectors of the positions.
+    pub positions: LearnedPositions,
+    /// The vectors of the types of tokens.
+    pub types: Embed,
+    /// The normalisation of the sum of the three.
+    pub norm: LayerNorm,
+    /// The blocks, which normalise after each sum.
+    pub blocks: Vec<TransformerBlock>,
+    /// How [`embed`](Self::embed) makes one vector of a sentence.
+    #[r#static]
+    pub pooling: Pooling,
+}
+
+/// How the vectors of the tokens become the vector of a sentence.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pooling {
+    /// Their mean, without padding.
+    #[default]
+    Mean,
+    /// The vector of the first token, `[CLS]`.
+    First,
+}
+
+impl Bert {
+    /// Loads a folder of Hugging Face. The layers after the last block are not loaded: the pooler, and heads of pretraining. The
+    /// pooling is that of `1_Pooling/config.json`, or the mean if there is no such file.
+    ///
+    /// # Errors
+    /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
+    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let mut folder = Folder::open(folder, &["bert"])?;
+        let keys = [
+            "vocab_size",
+            "max_position_embeddings",
+            "type_vocab_size",
+            "hidden_size",
+        ];
+        let [vocabulary, length, types, width] = keys.map(|key| folder.size(key));
+        let keys = [
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+        ];
+        let [blocks, heads, hidden] = keys.map(|key| folder.size(key));
+        let features = ("hidden_size", width);
+        folder.check_multiple([("num_attention_heads", heads), features]);
+        folder.check_elements(&[("vocab_size", vocabulary), features]);
+        folder.check_elements(&[("max_position_embeddings", length), features]);
+        folder.check_elements(&[("type_vocab_size", types), features]);
+        folder.check_elements(&[("num_hidden_layers", blocks), features, features]);
+        let per_block = [
+            ("num_hidden_layers", blocks),
+            ("intermediate_size", hidden),
+            features,
+        ];
+        folder.check_elements(&per_block);
+        folder.expect("position_embedding_type", "absolute");
+        let norm = NormOptions {
+            epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),
+            ..NormOptions::default()
+        };
+        let linear = LinearOptions {
+            weight_init: Initializer::Zeros,
+            ..LinearOptions::default()
+        };
+        let block = TransformerBlockOptions {
+            attention: MultiHeadAttentionOptions {
+                linear,
+                ..MultiHeadAttentionOptions::default()
+            },
+            hidden: Some(hidden),
+            activation: folder.activation("hidden_act"),
+            norm_order: NormOrder::Post,
+            norm,
+            ..TransformerBlockOptions::default()
+        };
+        let table = EmbedOptions {
+            embedding_init: Initializer::Zeros,
+            ..EmbedOptions::default()
+        };
+        let pooling = pooling(folder.path())?;
+        // Files with heads of pretraining have a prefix, and old ones have TensorFlow's names for normalisations.
+        let renamed = |name: &str| {
+            let name = name.strip_prefix("bert.").unwrap_or(name);
+            name.replace("Norm.gamma", "Norm.weight")
+                .replace("Norm.beta", "Norm.bias")
+        };
+        folder.load(names(), renamed, |rngs| Self {
+            tokens: Embed::with_options(vocabulary, width, table, rngs),
+            positions: LearnedPositions::with_options(length, width, table, rngs),
+            types: Embed::with_options(types, width, table, rngs),
+            norm: LayerNorm::with_options(width, norm, rngs),
+            blocks: (0..blocks)
+                .map(|_| TransformerBlock::with_options(width, heads, block, rngs))
+                .collect(),
+            pooling,
+        })
+    }
+
+    /// Returns the names of transformers, by which [`save_with`](pytree_io::checkpoint::save_with) writes a file for it.
+    pub fn names(&self) -> WeightNames {
+        names()
+    }
+
+    /// Returns a vector for each token: `[batch, tokens, features]`. No token attends to padding.
+    ///
+    /// # Panics
+    /// If a sequence has more tokens than there are positions.
+    #[track_caller]
+    pub fn forward(&mut self, tokens: &Tokens) -> Tensor {
+        let x = self.tokens.forward(&tokens.ids) + self.types.forward(&tokens.types);
+        let mut x = self.norm.forward(&self.positions.forward(&x));
+        let mask = tokens.mask.expand_dims(1).expand_dims(1);
+        for block in &mut self.blocks {
+            x = block.forward_masked(&x, &mask);
+        }
+        x
+    }
+
+    /// Returns a vector of length 1 for each sequence: `[batch, features]`. The dot product of two vectors is the similarity of
+    /// their sentences.
+    ///
+    /// # Panics
+    /// In the same cases as [`forward`](Self::forward).
+    #[track_caller]
+    pub fn embed(&mut self, tokens: &Tokens) -> Tensor {
+        let x = self.forward(tokens);
+        let pooled = match self.pooling {
+            // The lengths of vectors become 1, so the sum is as good as the mean.
+            Pooling::Mean => (&x * tokens.mask.expand_dims(-1).convert(x.dtype())).sum_axes([1]),
+            Pooling::First => x.index(ix![.., 0]),
+        };
+        &pooled / pooled.square().sum_keep([-1]).sqrt()
+    }
+}
+
+/// The names of `BertModel` in transformers.
+fn names() -> WeightNames {
+    WeightNames::pytorch()
+        .rename("embeddings.word_embeddings", "tokens")
+        .rename("embeddings.position_embeddings", "positions")
+        .rename("embeddings.token_type_embeddings", "types")
+        .rename("embeddings.LayerNorm", "norm")
+        .rename(
+            "encoder.layer.{i}.attention.output.dense",
+            "blocks[{i}].attention.out",
+        )
+        .rename("encoder.layer.{i}.attention.self", "blocks[{i}].attention")
+        .rename(
+            "encoder.layer.{i}.attention.output.LayerNorm",
+            "blocks[{i}].attention_norm",
+        )
+        .rename(
+            "encoder.layer.{i}.intermediate.dense",
+            "blocks[{i}].mlp.layers[0]",
+        )
+        .rename(
+            "encoder.layer.{i}.output.dense",
+            "blocks[{i}].mlp.layers[1]",
+        )
+        .rename("encoder.layer.{i}.output.LayerNorm", "blocks[{i}].mlp_norm")
+        .ignore("embeddings.position_ids")
+        .ignore("pooler")
+        .ignore("cls")
+}
+
+/// Reads the pooling of a folder of sentence-transformers.
+fn pooling(folder: &Path) -> Result<Pooling, ModelError> {
+    let path = folder.join("1_Pooling/config.json");
+    if !path.is_file() {
+        return Ok(Pooling::default());
+    }
+    let config = read_object(&path)?;
+    let chosen = config
+        .iter()
+        .filter(|(_, value)| value.as_bool() == Some(true));
+    let chosen: Vec<&str> = chosen
+        .map(|(key, _)| key.as_str())
+        .filter(|key| key.starts_with("pooling_mode_"))
+        .collect();
+    match *chosen {
+        ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
+        ["pooling_mode_cls_token"] => Ok(Pooling::First),
+        _ => Err(ModelError::Config {
+            path,
+            problems: vec![ConfigProblem {
+                key: "pooling_mode_…".to_owned(),
+                expected:
+                    "`pooling_mode_mean_tokens` or `pooling_mode_cls_token` to be the only true one"
+                        .to_owned(),
+                found: Some(format!("{chosen:?}")),
+            }],
+        }),
+    }
+}

@@ -1,0 +1,288 @@
+//! The folder of a published model: `config.json` and weights in safetensors.
+//!
+//! A model is built only after all numbers that decide its sizes were compared with the length of the weights. So a damaged
+//! configuration is an error, and never a large allocation.
+
+use std::path::{Path, PathBuf};
+
+use pytree_core::PytreeOf;
+use pytree_io::checkpoint::{self, LoadOptions, WeightNames};
+use pytree_nn::{Activation, Rngs};
+use pytree_transform::Tensor;
+use serde_json::{Map, Value};
+
+use crate::error::{ConfigProblem, ModelError, shortened};
+use crate::weights::Weights;
+
+/// The architectures that this crate has, and the types that load them.
+const TYPES: [(&str, &str); 7] = [
+    ("bert", "Bert"),
+    ("gpt2", "Gpt2"),
+    ("llama", "Llama"),
+    ("mistral", "Llama"),
+    ("qwen2", "Llama"),
+    ("qwen3", "Llama"),
+    ("resnet18", "ResNet18"),
+];
+
+/// A folder of Hugging Face whose `config.json` was read.
+///
+/// A key of an object inside of the configuration has a dot: `rope_scaling.factor`.
+///
+/// The methods that read a value return a placeholder if the value is missing or wrong. [`load`](Self::load) returns all such
+/// problems as one error, before it builds a model.
+///
+/// # Examples
+/// ```no_run
+/// use pytree_io::checkpoint::WeightNames;
+/// use pytree_models::{Folder, ModelError};
+/// use pytree_nn::{Linear, Rngs};
+///
+/// fn head() -> Result<Linear, ModelError> {
+///     let mut folder = Folder::open("models/head", &["linear"])?;
+///     let [inputs, outputs] = ["inputs", "outputs"].map(|key| folder.size(key));
+///     folder.check_elements(&[("inputs", inputs), ("outputs", outputs)]);
+///     folder.load(WeightNames::pytorch(), str::to_owned, |rngs| Linear::new(inputs, outputs, rngs))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    config: Map<String, Value>,
+    weights: Weights,
+    problems: Vec<ConfigProblem>,
+}
+
+impl Folder {
+    /// Reads `config.json`, and finds the weights. The configuration must have one of `architectures` as its `model_type`, or as
+    /// its `architecture` in folders of timm.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Io`] or [`ModelError::Json`] if `config.json` cannot be read, [`ModelError::Config`] if it is that of
+    /// another architecture, and [`ModelError::Weights`] if there are no safetensors files.
+    pub fn open(path: impl AsRef<Path>, architectures: &[&str]) -> Result<Self, ModelError> {
+        let path = path.as_ref();
+        let config = read_object(&path.join("config.json"))?;
+        let keys = ["architecture", "model_type"];
+        let key = keys[usize::from(!config.contains_key(keys[0]))];
+        let found = config.get(key);
+        let name = found.and_then(Value::as_str);
+        if !name.is_some_and(|name| architectures.contains(&name)) {
+            let right = TYPES.iter().find(|(known, _)| Some(*known) == name);
+            let fix = right.map(|(_, right)| format!("; load it with `{right}::from_pretrained`"));
+            let problem = ConfigProblem {
+                key: key.to_owned(),
+                expected: format!("\"{}\"", architectures.join("\" or \"")),
+                found: found.map(|found| shortened(&found.to_string()) + &fix.unwrap_or_default()),
+            };
+            return Err(ModelError::Config {
+                path: path.join("config.json"),
+                problems: vec![problem],
+            });
+        }
+        Ok(Self {
+            weights: Weights::find(path)?,
+            path: path.to_owned(),
+            config,
+            problems: Vec::new(),
+        })
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the positive whole number of a key.
+    pub fn size(&mut self, key: &str) -> usize {
+        self.optional_size(key)
+            .unwrap_or_else(|| self.missing(key, "a positive whole number", 1))
+    }
+
+    /// Returns the positive whole number of a key, or `None` if the key is missing or null.
+    pub fn optional_size(&mut self, key: &str) -> Option<usize> {
+        self.value(key, "a positive whole number", |value| {
+            let number = value.as_u64().filter(|number| *number > 0)?;
+            usize::try_from(number).ok()
+        })
+    }
+
+    /// Returns whether a key is there, and not null.
+    pub fn has(&self, key: &str) -> bool {
+        self.found(key).is_some()
+    }
+
+    /// Returns the text of a key, or an empty one if the key has none.
+    pub fn text(&self, key: &str) -> &str {
+        let text = self.found(key).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+
+    /// Returns the positive number of a key.
+    pub fn number(&mut self, key: &str) -> f64 {
+        if self.has(key) {
+            self.number_or(key, 1.0)
+        } else {
+            self.missing(key, "a positive number", 1.0)
+        }
+    }
+
+    /// Returns the positive number of a key, or `default` if the key is missing or null.
+    pub fn number_or(&mut self, key: &str, default: f64) -> f64 {
+        let positive = |value: &Value| value.as_f64().filter(|number| *number > 0.0);
+        self.value(key, "a positive number", positive)
+            .unwrap_or(default)
+    }
+
+    /// Returns the bool of a key, or `default` if the key is missing or null.
+    pub fn flag_or(&mut self, key: &str, default: bool) -> bool {
+        self.value(key, "true or false", Value::as_bool)
+            .unwrap_or(default)
+    }
+
+    /// Returns the activation of a key, by its name in transformers.
+    pub fn activation(&mut self, key: &str) -> Activation {
+        let expected =
+            "the name of an activation: gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh";
+        let activation = |value: &Value| {
+            Some(match value.as_str()? {
+                "gelu" => Activation::GeluExact,
+                "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Activation::Gelu,
+                "relu" => Activation::Relu,
+                "silu" | "swish" => Activation::Silu,
+                "tanh" => Activation::Tanh,
+                _ => return None,
+            })
+        };
+        self.value(key, expected, activation)
+            .unwrap_or_else(|| self.missing(key, expected, Activation::Identity))
+    }
+
+    /// Checks that a key is missing, null, or has the given value, because the model has nothing else.
+    pub fn expect(&mut self, key: &str, expected: impl Into<Value>) {
+        let expected = expected.into();
+        let text = format!("{expected}, because this model has nothing else");
+        self.value(key, &text, |found| (*found == expected).then_some(()));
+    }
+
+    /// Reports that the value of a key is not `expected`.
+    pub fn refuse(&mut self, key: &str, expected: &str) {
+        self.value(key, expected, |_| None::<()>);
+    }
+
+    /// Checks that the second size is a multiple of the first, such as the number of features and that of heads.
+    pub fn check_multiple(&mut self, [divisor, size]: [(&str, usize); 2]) {
+        if !size.1.is_multiple_of(divisor.1) {
+            self.problems.push(ConfigProblem {
+                key: size.0.to_owned(),
+                expected: format!("a multiple of {}, {}", divisor.0, divisor.1),
+                found: Some(size.1.to_string()),
+            });
+        }
+    }
+
+    /// Checks that the weights have at least as many bytes as a tensor with these sizes has elements. So a size that is too large
+    /// is an error before the model is built: each size of a model needs such a check.
+    pub fn check_elements(&mut self, sizes: &[(&str, usize)]) {
+        let count = sizes.iter().try_fold(1_u64, |count, (_, size)| {
+            count.checked_mul(u64::try_from(*size).ok()?)
+        });
+        if count.is_none_or(|count| count > self.weights.bytes) {
+            let keys: Vec<&str> = sizes.iter().map(|(key, _)| *key).collect();
+            let sizes: Vec<String> = sizes.iter().map(|(_, size)| size.to_string()).collect();
+            self.problems.push(ConfigProblem {
+                key: keys.join(" * "),
+                expected: format!(
+                    "at most {} elements, because the weights have so many bytes",
+                    self.weights.bytes
+                ),
+                found: Some(sizes.join(" * ")),
+            });
+        }
+    }
+
+    /// Builds a model, and loads its weights, whose floats are converted to the dtypes of the model. `rename` changes the names in the
+    /// file to those of `names`, for instance those of older files; otherwise it is `str::to_owned`. All values of `template` are replaced, so it should not draw random numbers: use
+    /// [`Initializer::Zeros`](pytree_nn::Initializer::Zeros), whose memory the system gives only when it is written.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Config`] with all problems of the configuration, or [`ModelError::Checkpoint`] with all tensors that
+    /// are missing, unused, or have another shape.
+    pub fn load<M: PytreeOf<Tensor>>(
+        self,
+        names: WeightNames,
+        rename: impl Fn(&str) -> String,
+        template: impl FnOnce(&mut Rngs) -> M,
+    ) -> Result<M, ModelError> {
+        if !self.problems.is_empty() {
+            return Err(ModelError::Config {
+                path: self.path.join("config.json"),
+                problems: self.problems,
+            });
+        }
+        let template = template(&mut Rngs::new(0));
+        let options = LoadOptions::new()
+            .names(names)
+            .convert_floats()
+            .rename_with(rename);
+        let (model, _) = checkpoint::load_with(&self.weights.path, &template, &options)?;
+        Ok(model)
+    }
+
+    /// Returns a value of the configuration. A value that `read` does not accept is a problem.
+    fn value<T>(
+        &mut self,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        let found = self.found(key)?;
+        let value = read(found);
+        if value.is_none() {
+            let found = Some(shortened(&found.to_string()));
+            self.problems.push(ConfigProblem {
+                key: key.to_owned(),
+                expected: expected.to_owned(),
+                found,
+            });
+        }
+        value
+    }
+
+    /// Returns the value of a key that is not null.
+    fn found(&self, key: &str) -> Option<&Value> {
+        let mut steps = key.split('.');
+        let first = self.config.get(steps.next()?);
+        let found = steps.try_fold(first?, |value, step| value.get(step));
+        found.filter(|value| !value.is_null())
+    }
+
+    /// Reports a key that is missing, unless its value is already reported, and returns the placeholder.
+    fn missing<T>(&mut self, key: &str, expected: &str, placeholder: T) -> T {
+        if self.problems.iter().all(|problem| problem.key != key) {
+            self.problems.push(ConfigProblem {
+                key: key.to_owned(),
+                expected: expected.to_owned(),
+                found: None,
+            });
+        }
+        placeholder
+    }
+}
+
+/// Reads a file that has a JSON object.
+pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>, ModelError> {
+    let bytes = std::fs::read(path).map_err(|source| ModelError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let json = |problem| ModelError::Json {
+        path: path.to_owned(),
+        problem,
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => Err(json(format!("found {}", shortened(&other.to_string())))),
+        Err(error) => Err(json(error.to_string())),
+    }
+}

@@ -1,0 +1,22 @@
+//! Published models with their pretrained weights. It is `pytree::models`, which needs the feature `models`.
+//!
+//! Each model is a struct of layers. Its function `from_pretrained` loads a folder of Hugging Face: the sizes from `config.json`,
+//! and the weights from safetensors files. To change a model, copy its file: it uses only public items, and [`Folder`] reads the
+//! folder.
+//!
+//! With the feature `tokenizers`, `Tokenizer` reads `tokenizer.json`, and makes [`Tokens`] of texts.
+
+mod bert;
+mod error;
+mod folder;
+#[cfg(feature = "tokenizers")]
+mod tokenizer;
+mod tokens;
+mod weights;
+
+pub use bert::{Bert, Pooling};
+pub use error::{ConfigProblem, ModelError};
+pub use folder::Folder;
+#[cfg(feature = "tokenizers")]
+pub use tokenizer::Tokenizer;
+pub use tokens::Tokens;
