@@ -200,10 +200,10 @@ pub mod debug {
 pub mod device {
     pub use pytree_transform::device::{
         Buffer, CompiledShardings, Device, DeviceError, Engine, Executable, Input, LeafSharding,
-        Mesh, MeshDevices, NamedSharding, ParallelFunction, PartMaker, PartitionSpec, Partitioned,
-        PartitionedFunction, Placement, Shard, Sharding, ShardingRules, Shardings, SpecAxis,
-        device_put, shard, try_device_put, try_shard, try_wait, visualize_sharding, wait,
-        with_device,
+        Mesh, MeshBuffer, MeshDevices, MeshEngine, NamedSharding, ParallelFunction, PartMaker,
+        PartitionSpec, Partitioned, PartitionedFunction, Placement, Shard, Sharding, ShardingRules,
+        Shardings, SpecAxis, device_put, shard, try_device_put, try_shard, try_wait,
+        visualize_sharding, wait, with_device,
     };
 }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use mpi::Threading;
 use mpi::environment::initialize_with_threading;
-use pytree_transform::device::{Device, DeviceError, MeshDevices};
+use pytree_transform::device::{DeviceError, MeshDevices, MeshEngine};
 use pytree_transform::processes::Communicator;
 
 use crate::communicator::Group;
@@ -65,8 +65,8 @@ impl Processes {
 }
 
 impl MeshDevices for Processes {
-    /// Returns all processes of the run as one device. All processes call this function with the same axes.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError> {
+    /// Returns the engine of a mesh of all processes of the run. All processes call this function with the same axes.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
         self.all.together(axes)
     }
 }

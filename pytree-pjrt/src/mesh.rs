@@ -12,11 +12,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pytree_transform::device::{
-    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartMaker, Partitioned,
+    self, DeviceError, Input, MeshBuffer, MeshDevices, ParallelFunction, PartMaker, Partitioned,
     PartitionedFunction, Sharding,
 };
 use pytree_transform::indexing::Index;
-use pytree_transform::{AbstractArray, Jaxpr, StableHlo, Tensor};
+use pytree_transform::{AbstractArray, StableHlo, Tensor};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -27,8 +27,8 @@ use crate::options::CompileOptions;
 use crate::parallel::ParallelExecutable;
 
 impl MeshDevices for Client {
-    /// Returns the first devices of the client as one device.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<device::Device, DeviceError> {
+    /// Returns the engine of a mesh of the first devices of the client.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn device::MeshEngine>, DeviceError> {
         let expected = axes.iter().map(|(_, length)| length).product();
         let found = self.devices().len();
         if found < expected {
@@ -50,7 +50,7 @@ impl MeshDevices for Client {
             .map(|(name, length)| format!("{name}: {length}"));
         let axes: Vec<String> = axes.collect();
         let name = format!("{} mesh ({})", self.platform_name(), axes.join(", "));
-        Ok(device::Device::new(MeshEngine {
+        Ok(Box::new(MeshEngine {
             client: self.without_places(),
             name: name.into(),
             axes: named.into(),
@@ -80,65 +80,16 @@ impl fmt::Debug for MeshEngine {
     }
 }
 
-impl Engine for MeshEngine {
+impl device::MeshEngine for MeshEngine {
     fn name(&self) -> String {
         self.name.to_string()
-    }
-
-    /// Compiles a function that all devices compute in full.
-    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn device::Executable>, DeviceError> {
-        let whole = |count| vec![self.whole.clone(); count];
-        let (inputs, outputs) = (whole(jaxpr.inputs().len()), whole(jaxpr.outputs().len()));
-        self.compile_replicas(jaxpr, &inputs, &outputs)
-    }
-
-    fn put(&self, tensor: &Tensor) -> Result<Box<dyn device::Buffer>, DeviceError> {
-        self.put_sharded(tensor, &self.whole)
     }
 
     fn compile_parallel(
         &self,
         function: &ParallelFunction<'_>,
     ) -> Result<Arc<dyn device::Executable>, DeviceError> {
-        self.compile_replicas(function.jaxpr, function.inputs, function.outputs)
-    }
-
-    fn divides_programs(&self) -> bool {
-        true
-    }
-
-    fn compile_partitioned(
-        &self,
-        function: &PartitionedFunction<'_>,
-    ) -> Result<Partitioned, DeviceError> {
-        self.compile_partitions(function)
-    }
-
-    fn put_sharded(
-        &self,
-        tensor: &Tensor,
-        sharding: &Sharding,
-    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
-        Ok(Box::new(self.transfer(tensor, sharding)?))
-    }
-
-    fn put_parts(
-        &self,
-        whole: &AbstractArray,
-        sharding: &Sharding,
-        part: &mut PartMaker<'_>,
-    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
-        Ok(Box::new(self.transfer_parts(whole, sharding, part)?))
-    }
-}
-
-impl MeshEngine {
-    fn compile_replicas(
-        &self,
-        jaxpr: &Jaxpr,
-        inputs: &[Sharding],
-        outputs: &[Sharding],
-    ) -> Result<Arc<dyn device::Executable>, DeviceError> {
+        let jaxpr = function.jaxpr;
         let module = jaxpr.try_to_stablehlo().map_err(not_lowered)?;
         let axes = module.replica_axes();
         let replicas: usize = axes.iter().map(|(_, length)| length).product();
@@ -166,11 +117,33 @@ impl MeshEngine {
             engine: self.clone(),
             executable: executable.map_err(device_error)?,
             constants,
-            inputs: inputs.to_vec(),
-            outputs: outputs.to_vec(),
+            inputs: function.inputs.to_vec(),
+            outputs: function.outputs.to_vec(),
         }))
     }
 
+    fn divides_programs(&self) -> bool {
+        true
+    }
+
+    fn compile_partitioned(
+        &self,
+        function: &PartitionedFunction<'_>,
+    ) -> Result<Partitioned, DeviceError> {
+        self.compile_partitions(function)
+    }
+
+    fn put_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        Ok(Box::new(self.transfer_parts(whole, sharding, part)?))
+    }
+}
+
+impl MeshEngine {
     /// Compiles a function that XLA divides. XLA chooses how the results are divided. If axes of the mesh cannot describe
     /// what it has chosen, the function is compiled again with these results on all devices.
     fn compile_partitions(
@@ -331,8 +304,14 @@ impl device::Buffer for Parts {
         parts.try_for_each(|part| part.wait().map_err(device_error))
     }
 
-    fn sharding(&self) -> Option<&Sharding> {
-        Some(&self.sharding)
+    fn on_mesh(&self) -> Option<&dyn MeshBuffer> {
+        Some(self)
+    }
+}
+
+impl MeshBuffer for Parts {
+    fn sharding(&self) -> &Sharding {
+        &self.sharding
     }
 
     fn read_part(&self, device: usize) -> Result<Tensor, DeviceError> {

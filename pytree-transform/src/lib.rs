@@ -84,9 +84,9 @@ pub use pytree_kernels::base::shape::Shape;
 pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{
-        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, PartMaker,
-        PartitionSpec, Partitioned, PartitionedFunction, Shard, Sharding, SpecAxis,
-        visualize_sharding, with_device,
+        Buffer, Device, Engine, Executable, Input, Mesh, MeshBuffer, MeshDevices, MeshEngine,
+        ParallelFunction, PartMaker, PartitionSpec, Partitioned, PartitionedFunction, Shard,
+        Sharding, SpecAxis, visualize_sharding, with_device,
     };
     pub use crate::transformations::compiled_shardings::{CompiledShardings, LeafSharding};
     pub use crate::transformations::device_put::{Placement, device_put, try_device_put};
@@ -139,7 +139,7 @@ pub mod extend {
 /// Processes that run the same program: the interface of a library that connects them.
 /// [`Mesh::new`](crate::device::Mesh::new) makes a mesh of the processes.
 pub mod processes {
-    pub use crate::tensor::processes::{CollectiveCall, Communicator};
+    pub use crate::tensor::device::processes::{CollectiveCall, Communicator};
 }
 
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pytree::device::{
-    Buffer, Device, DeviceError, Engine, Executable, MeshDevices, PartMaker, Sharding,
+    Buffer, DeviceError, Executable, MeshBuffer, MeshDevices, MeshEngine, ParallelFunction,
+    PartMaker, Sharding,
 };
-use pytree::indexing::Index;
-use pytree::{AbstractArray, DType, Jaxpr, Tensor};
+use pytree::{AbstractArray, DType, Tensor};
 
 /// The devices of a mesh, of which this process holds those in a range.
 #[derive(Debug)]
@@ -16,7 +16,6 @@ pub(crate) struct Held(pub(crate) Range<usize>);
 #[derive(Debug)]
 struct HostMesh {
     held: Range<usize>,
-    whole: Sharding,
 }
 
 #[derive(Debug)]
@@ -27,39 +26,25 @@ struct Parts {
 }
 
 impl MeshDevices for Held {
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError> {
-        Ok(Device::new(HostMesh {
-            held: self.0.clone(),
-            whole: Sharding::whole(axes),
-        }))
+    fn together(&self, _: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
+        let held = self.0.clone();
+        Ok(Box::new(HostMesh { held }))
     }
 }
 
-impl Engine for HostMesh {
+impl MeshEngine for HostMesh {
     fn name(&self) -> String {
         "mesh of arrays".to_owned()
     }
 
-    fn compile(&self, _: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError> {
+    fn compile_parallel(
+        &self,
+        _: &ParallelFunction<'_>,
+    ) -> Result<Arc<dyn Executable>, DeviceError> {
         Err(DeviceError::unsupported(
             "operations",
             "compute on the host",
         ))
-    }
-
-    fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError> {
-        self.put_sharded(tensor, &self.whole)
-    }
-
-    fn put_sharded(
-        &self,
-        tensor: &Tensor,
-        sharding: &Sharding,
-    ) -> Result<Box<dyn Buffer>, DeviceError> {
-        self.put_parts(tensor.info(), sharding, &mut |index| {
-            let ranges: Vec<Index> = index.iter().cloned().map(Index::from).collect();
-            Ok(tensor.index(ranges))
-        })
     }
 
     fn put_parts(
@@ -117,8 +102,14 @@ impl Buffer for Parts {
         Ok(pieces.swap_remove(0))
     }
 
-    fn sharding(&self) -> Option<&Sharding> {
-        Some(&self.sharding)
+    fn on_mesh(&self) -> Option<&dyn MeshBuffer> {
+        Some(self)
+    }
+}
+
+impl MeshBuffer for Parts {
+    fn sharding(&self) -> &Sharding {
+        &self.sharding
     }
 
     fn read_part(&self, device: usize) -> Result<Tensor, DeviceError> {

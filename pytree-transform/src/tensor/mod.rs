@@ -9,7 +9,6 @@ mod handle;
 pub(crate) mod jaxpr;
 mod nested;
 pub(crate) mod primitive;
-pub(crate) mod processes;
 pub(crate) mod scalar;
 pub(crate) mod stablehlo;
 pub(crate) mod stage;

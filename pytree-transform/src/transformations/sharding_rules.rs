@@ -4,8 +4,8 @@ use pytree_core::{Filter, KeyPath, TreeDef};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::{Mistake, TensorError};
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::device::{
     Mesh, PartitionSpec, SpecAxis, problems_of_spec, problems_of_tensor, suggestion,
 };

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pytree_core::TreeDef;
 use pytree_core::boundary::{Outcome, flatten_with_references};
-use pytree_core::bug::{expect_some, pairs};
+use pytree_core::bug::pairs;
 
 use self::differing::{Levels, check_equal};
 use self::sharded::{Division, parts_of, shardings};
@@ -231,7 +231,7 @@ fn run<A: Traceable, R: Traceable, E>(
         None => options.record(signature, &leaves, function)?,
     };
     recorded.outcome.release(&mut references);
-    let device = expect_some(options.mesh.device().attached(), "the engine of a mesh");
+    let device = options.mesh.attached();
     if checks::active() && !device.checks_results() {
         let mesh = options.mesh.mesh_axes();
         at_line_by_default(options.line, || {
@@ -377,9 +377,8 @@ impl Options {
         let mut jaxpr = jaxpr.without_dead_code();
         jaxpr.batch_axes = mesh.axes().to_vec();
         check_equal(origin, mesh, &jaxpr, (&inputs, &outputs), outcome.result());
-        let device = expect_some(self.mesh.device().attached(), "the engine of a mesh");
         let program = Program::compile_parallel(
-            device,
+            self.mesh.attached(),
             &origin.to_string(),
             optimize(jaxpr.clone()),
             mesh,

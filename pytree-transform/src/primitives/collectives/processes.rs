@@ -20,9 +20,9 @@ use super::unbound;
 use crate::base::axis_names::AxisName;
 use crate::primitives::reduce;
 use crate::primitives::shape::Transpose;
+use crate::tensor::device::processes::{CollectiveCall, Communicator, Doing, communicator};
 use crate::tensor::evaluation;
 use crate::tensor::primitive::Primitive;
-use crate::tensor::processes::{CollectiveCall, Communicator, Doing, communicator};
 
 /// The number of bytes from which more than two processes divide the work of a reduction. Each process then receives
 /// about twice the bytes of the operand, and not the operands of all processes.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Attached, Buffer, Device, PartMaker, Sharding, on_host};
+use super::{Attached, Buffer, Device, Sharding, on_host};
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -87,7 +87,7 @@ impl DeviceArray {
 
     /// Returns how the array is divided among the devices of its mesh, or `None` if it is on a single device.
     pub(crate) fn sharding(&self) -> Option<&Sharding> {
-        self.buffer.sharding()
+        Some(self.buffer.on_mesh()?.sharding())
     }
 
     pub(super) fn buffer(&self) -> &dyn Buffer {
@@ -113,46 +113,13 @@ impl Attached {
         }
     }
 
-    /// Returns the array of a tensor on this device, which is a mesh. Transfers a tensor that is on the host, so that
-    /// its parts have the given sharding. An array that is already on the mesh may have another sharding.
-    pub(super) fn sharded_array_of(
-        self: &Arc<Self>,
-        tensor: Tensor,
-        sharding: &Sharding,
-    ) -> Result<Arc<DeviceArray>, TensorError> {
-        match tensor.into_device_array() {
-            Ok(array) => Ok(array),
-            Err(tensor) => self.put_sharded(&tensor, sharding).map(Arc::new),
-        }
-    }
-
-    fn put_sharded(
-        self: &Arc<Self>,
-        tensor: &Tensor,
-        sharding: &Sharding,
-    ) -> Result<DeviceArray, TensorError> {
-        let _host = on_host();
-        self.array(tensor.info(), self.engine.put_sharded(tensor, sharding))
-    }
-
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
         let _host = on_host();
         self.array(tensor.info(), self.engine.put(tensor))
     }
 
-    /// Returns an array on this device, which is a mesh, from its parts.
-    pub(super) fn array_from_parts(
-        self: &Arc<Self>,
-        whole: &AbstractArray,
-        sharding: &Sharding,
-        part: &mut PartMaker<'_>,
-    ) -> Result<DeviceArray, TensorError> {
-        let _host = on_host();
-        self.array(whole, self.engine.put_parts(whole, sharding, part))
-    }
-
     /// Returns the array of a tensor whose transfer has begun.
-    fn array(
+    pub(super) fn array(
         self: &Arc<Self>,
         info: &AbstractArray,
         transfer: Result<Box<dyn Buffer>, DeviceError>,
@@ -182,26 +149,6 @@ impl Device {
         match self.attached() {
             None => Ok(host),
             Some(attached) => Ok(Tensor::on_device(attached.array_of(host)?)),
-        }
-    }
-
-    /// Returns a tensor with the same elements on this device, which is a mesh. A tensor that is not on the host is
-    /// transferred through the host.
-    ///
-    /// # Errors
-    /// Returns the errors of [`put`](Self::put).
-    pub(crate) fn put_sharded(
-        &self,
-        tensor: &Tensor,
-        sharding: &Sharding,
-    ) -> Result<Tensor, TensorError> {
-        let host = Tensor::from_shared(Arc::clone(tensor.value()?));
-        match self.attached() {
-            None => Ok(host),
-            Some(attached) => {
-                let array = attached.put_sharded(&host, sharding)?;
-                Ok(Tensor::on_device(Arc::new(array)))
-            }
         }
     }
 }

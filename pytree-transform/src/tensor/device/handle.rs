@@ -3,11 +3,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::RefUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::Engine;
 use super::operations::Operations;
-use crate::base::mesh_axes::MeshAxes;
 
 /// The place of a tensor: the host, or a device with its own engine. A clone refers to the same device.
 ///
@@ -30,8 +29,6 @@ pub(crate) struct Attached {
     pub(super) operations: Operations,
     /// The name of the operation that transfers tensors, for messages.
     pub(super) put_by: Arc<str>,
-    /// The axes of the mesh. Empty if the device is not a mesh.
-    mesh: OnceLock<MeshAxes>,
 }
 
 impl Device {
@@ -46,7 +43,6 @@ impl Device {
             engine: Box::new(engine),
             operations: Operations::default(),
             put_by: "device_put".into(),
-            mesh: OnceLock::new(),
         })))
     }
 
@@ -65,24 +61,6 @@ impl Device {
         self.0.as_ref()
     }
 
-    /// Names the axes of a device that is a mesh.
-    pub(super) fn set_mesh(&self, axes: &MeshAxes) {
-        if let Some(attached) = &self.0 {
-            let _ = attached.mesh.set(axes.clone());
-        }
-    }
-
-    /// Returns the axes of a device that is a mesh, or `None` for another device.
-    pub(crate) fn mesh(&self) -> Option<&MeshAxes> {
-        self.0.as_ref()?.mesh()
-    }
-
-    /// Returns whether this is a mesh whose engine compiles programs that the compiler divides among the devices.
-    pub(crate) fn divides_programs(&self) -> bool {
-        let attached = self.0.as_ref();
-        attached.is_some_and(|attached| attached.divides_programs())
-    }
-
     /// Returns the address of the engine, which identifies the device.
     fn address(&self) -> usize {
         self.0
@@ -95,19 +73,6 @@ impl Device {
 impl RefUnwindSafe for Attached {}
 
 impl Attached {
-    pub(super) fn divides_programs(&self) -> bool {
-        self.engine.divides_programs()
-    }
-
-    pub(crate) fn checks_results(&self) -> bool {
-        self.engine.checks_results()
-    }
-
-    /// Returns the axes of a device that is a mesh, or `None` for another device.
-    pub(super) fn mesh(&self) -> Option<&MeshAxes> {
-        self.mesh.get()
-    }
-
     /// Returns the handle of this device.
     pub(crate) fn device(self: &Arc<Self>) -> Device {
         Device(Some(Arc::clone(self)))

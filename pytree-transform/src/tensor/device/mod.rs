@@ -7,12 +7,7 @@
 //! - `placement.rs`: the choice of the device for an operation
 //! - `array.rs`: an array on a device
 //! - `program.rs`: a jaxpr that is compiled for a device
-//! - `mesh.rs`: several devices as one device
-//! - `sharding.rs`: the division of a tensor among the devices of a mesh
-//! - `spec.rs`: the spec of a sharding, which names axes of a mesh
-//! - `layout.rs`: the shardings of the operands of a program, and the check of a spec
-//! - `visualize.rs`: a picture of a sharding
-//! - `shards.rs`: the parts of a tensor that devices hold, one at a time
+//! - `mesh/`: several devices as one device, and processes as devices
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
 //! - `constants.rs`: converts the tensors that the body of an operation has captured into operands
@@ -29,36 +24,28 @@ mod constants;
 mod current;
 mod engine;
 mod handle;
-mod layout;
 mod mesh;
 mod operations;
 mod placement;
 mod program;
-mod sharding;
-mod shards;
 mod slot;
-mod spec;
 mod structure;
-mod visualize;
 
 pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
-pub use self::engine::{
-    Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Partitioned,
-    PartitionedFunction,
-};
+pub use self::engine::{Buffer, Engine, Executable, Input};
 use self::handle::Attached;
 pub use self::handle::Device;
-pub(crate) use self::layout::{
-    Layout, problems_of, problems_of_spec, problems_of_tensor, suggestion,
+pub(crate) use self::mesh::{
+    Layout, MeshAxes, part_of, problems_of, problems_of_spec, problems_of_tensor, processes,
+    suggestion,
 };
-pub use self::mesh::{Mesh, MeshDevices};
+pub use self::mesh::{
+    Mesh, MeshBuffer, MeshDevices, MeshEngine, ParallelFunction, PartMaker, PartitionSpec,
+    Partitioned, PartitionedFunction, Shard, Sharding, SpecAxis, visualize_sharding,
+};
 pub(crate) use self::operations::evaluate;
 pub(crate) use self::placement::{Mixed, described, of_jaxpr, of_tensors, uses_device};
 pub(crate) use self::program::Program;
-pub use self::sharding::Sharding;
-pub use self::shards::Shard;
 pub(crate) use self::slot::Slots;
-pub use self::spec::{PartitionSpec, SpecAxis};
-pub use self::visualize::visualize_sharding;

@@ -13,12 +13,11 @@ use pytree_kernels::base::dtype::AbstractArray;
 
 use super::constants::with_lifted_constants;
 use super::{
-    Attached, Buffer, DeviceArray, Executable, Input, Layout, ParallelFunction, Partitioned,
-    PartitionedFunction, Sharding, on_host,
+    Attached, Buffer, DeviceArray, Executable, Input, Layout, MeshAxes, ParallelFunction, Sharding,
+    on_host,
 };
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, RESULTS, Variable};
 
@@ -325,43 +324,7 @@ impl Attached {
         compiled.map_err(|error| self.not_compiled(name, error))
     }
 
-    fn compile_parallel(
-        self: &Arc<Self>,
-        name: &str,
-        function: &ParallelFunction<'_>,
-    ) -> Result<Arc<dyn Executable>, TensorError> {
-        let _host = on_host();
-        let compiled = self.engine.compile_parallel(function);
-        compiled.map_err(|error| self.not_compiled(name, error))
-    }
-
-    fn compile_partitioned(
-        self: &Arc<Self>,
-        name: &str,
-        jaxpr: &Jaxpr,
-        mesh: &MeshAxes,
-        inputs: &[Sharding],
-    ) -> Result<Partitioned, TensorError> {
-        let _host = on_host();
-        let function = PartitionedFunction {
-            jaxpr,
-            mesh,
-            inputs,
-        };
-        let compiled = self.engine.compile_partitioned(&function);
-        let compiled = compiled.and_then(|compiled| {
-            let (found, expected) = (compiled.outputs.len(), jaxpr.outputs.len());
-            if found == expected {
-                return Ok(compiled);
-            }
-            Err(DeviceError::failed(format!(
-                "its engine returned {found} shardings for {expected} outputs; this is a mistake in the engine"
-            )))
-        });
-        compiled.map_err(|error| self.not_compiled(name, error))
-    }
-
-    fn not_compiled(self: &Arc<Self>, name: &str, error: DeviceError) -> TensorError {
+    pub(super) fn not_compiled(self: &Arc<Self>, name: &str, error: DeviceError) -> TensorError {
         TensorError::of_device(format!("compile `{name}`"), &self.device(), error)
     }
 }

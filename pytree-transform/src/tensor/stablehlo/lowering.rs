@@ -11,8 +11,8 @@ use pytree_kernels::base::narrow::Extension;
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};

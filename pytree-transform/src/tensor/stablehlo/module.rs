@@ -9,8 +9,8 @@ use pytree_core::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::TensorError;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::jaxpr::{Jaxpr, constant_array};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
 use crate::tensor::stablehlo::literals;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::{Mistake, TensorError};
-use crate::base::mesh_axes::MeshAxes;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::device::{PartitionSpec, Sharding, SpecAxis, problems_of};
 use crate::tensor::stablehlo::block::{Block, Value};
 

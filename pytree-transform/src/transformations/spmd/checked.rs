@@ -7,9 +7,9 @@
 use pytree_core::bug::pairs;
 
 use crate::base::error::or_panic;
-use crate::base::mesh_axes::MeshAxes;
 use crate::primitives::shape::{move_axis, reshape};
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::device::{Sharding, on_host};
 use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::transformations::spmd::differing::Levels;

@@ -9,8 +9,8 @@ use pytree_core::{LeafKind, TreeDef};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::or_panic;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::device::Sharding;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::tensor::primitive::BatchAxis;

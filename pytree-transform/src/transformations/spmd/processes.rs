@@ -22,15 +22,15 @@ use self::connection::Connection;
 use crate::base::device_error::DeviceError;
 use crate::executor;
 use crate::jaxpr::run_checked;
-use crate::operations::indexing::Index;
 use crate::passes::joined_sums;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
+use crate::tensor::device::processes::{CollectiveCall, Doing, bound};
 use crate::tensor::device::{
-    Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Sharding,
+    Buffer, Executable, Input, MeshBuffer, MeshEngine, ParallelFunction, PartMaker, Sharding,
+    part_of,
 };
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::processes::{CollectiveCall, Doing, bound};
 use crate::tensor::{Tensor, checks};
 
 /// The engine of a mesh of processes.
@@ -43,40 +43,30 @@ impl fmt::Debug for ProcessEngine {
     }
 }
 
-impl Engine for ProcessEngine {
+impl MeshEngine for ProcessEngine {
     fn name(&self) -> String {
         self.0.name.clone()
-    }
-
-    /// Compiles a function that all processes compute in full.
-    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError> {
-        let whole = |count| vec![Sharding::replicated(&self.0.mesh); count];
-        let (inputs, outputs) = (whole(jaxpr.inputs.len()), whole(jaxpr.outputs.len()));
-        Ok(self.prepared(jaxpr, inputs, outputs))
-    }
-
-    fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError> {
-        self.put_sharded(tensor, &Sharding::replicated(&self.0.mesh))
     }
 
     fn compile_parallel(
         &self,
         function: &ParallelFunction<'_>,
     ) -> Result<Arc<dyn Executable>, DeviceError> {
-        let (inputs, outputs) = (function.inputs.to_vec(), function.outputs.to_vec());
-        Ok(self.prepared(function.jaxpr, inputs, outputs))
+        let jaxpr = function.jaxpr;
+        let executable = match self.0.mesh.replicas() {
+            1 => executor::Executable::new(jaxpr),
+            _ => executor::Executable::new(&joined_sums(jaxpr.clone())),
+        };
+        Ok(Arc::new(ProcessProgram {
+            engine: self.clone(),
+            jaxpr: jaxpr.clone(),
+            executable,
+            inputs: function.inputs.to_vec(),
+            outputs: function.outputs.to_vec(),
+        }))
     }
 
     /// Keeps the part of this process. All processes must have the same tensor.
-    fn put_sharded(
-        &self,
-        tensor: &Tensor,
-        sharding: &Sharding,
-    ) -> Result<Box<dyn Buffer>, DeviceError> {
-        let part = self.0.part_of(tensor, sharding)?;
-        Ok(Box::new(self.buffer(array_of(part)?, sharding)))
-    }
-
     fn put_parts(
         &self,
         whole: &AbstractArray,
@@ -105,25 +95,6 @@ impl Engine for ProcessEngine {
 }
 
 impl ProcessEngine {
-    fn prepared(
-        &self,
-        jaxpr: &Jaxpr,
-        inputs: Vec<Sharding>,
-        outputs: Vec<Sharding>,
-    ) -> Arc<dyn Executable> {
-        let executable = match self.0.mesh.replicas() {
-            1 => executor::Executable::new(jaxpr),
-            _ => executor::Executable::new(&joined_sums(jaxpr.clone())),
-        };
-        Arc::new(ProcessProgram {
-            engine: self.clone(),
-            jaxpr: jaxpr.clone(),
-            executable,
-            inputs,
-            outputs,
-        })
-    }
-
     fn buffer(&self, array: Arc<Array>, sharding: &Sharding) -> Part {
         Part {
             array,
@@ -134,16 +105,6 @@ impl ProcessEngine {
 }
 
 impl Connection {
-    /// Returns the part of a tensor that belongs to this process.
-    fn part_of(&self, whole: &Tensor, sharding: &Sharding) -> Result<Tensor, DeviceError> {
-        if sharding.is_replicated() {
-            return Ok(whole.clone());
-        }
-        let index = sharding.index(self.rank, whole.shape()).into_iter();
-        let part = whole.try_index(index.map(Index::from).collect::<Vec<_>>());
-        part.map_err(|error| DeviceError::failed(error.to_string()))
-    }
-
     /// Returns the elements of all processes. All processes must call this function if the tensor is divided.
     fn whole_of(&self, part: &Arc<Array>, sharding: &Sharding) -> Result<Tensor, DeviceError> {
         let mut whole = Tensor::from_shared(Arc::clone(part));
@@ -198,8 +159,14 @@ impl Buffer for Part {
         Ok(())
     }
 
-    fn sharding(&self) -> Option<&Sharding> {
-        Some(&self.sharding)
+    fn on_mesh(&self) -> Option<&dyn MeshBuffer> {
+        Some(self)
+    }
+}
+
+impl MeshBuffer for Part {
+    fn sharding(&self) -> &Sharding {
+        &self.sharding
     }
 
     /// Reads without communication.
@@ -256,8 +223,9 @@ impl ProcessProgram {
             return Err(DeviceError::failed("a buffer of another engine"));
         };
         if found.sharding != *expected {
-            let whole = connection.whole_of(&found.array, &found.sharding)?;
-            return array_of(connection.part_of(&whole, expected)?);
+            let whole = array_of(connection.whole_of(&found.array, &found.sharding)?)?;
+            let index = expected.index(connection.rank, whole.shape());
+            return Ok(part_of(&whole, &index));
         }
         Ok(match input {
             Input::Borrowed(_) => Arc::clone(&found.array),

@@ -5,8 +5,8 @@ use pytree_core::bug::{expect_at, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
+use crate::tensor::device::MeshAxes;
 use crate::tensor::device::Sharding;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{axes_of, from_front};

@@ -11,14 +11,14 @@ use pytree_core::bug::expect_some;
 
 use super::ProcessEngine;
 use crate::base::device_error::DeviceError;
-use crate::base::mesh_axes::MeshAxes;
-use crate::tensor::device::{Device, MeshDevices};
-use crate::tensor::processes::{CollectiveCall, Communicator, ConnectedAxis, Doing};
+use crate::tensor::device::MeshAxes;
+use crate::tensor::device::processes::{CollectiveCall, Communicator, ConnectedAxis, Doing};
+use crate::tensor::device::{Device, MeshDevices, MeshEngine};
 
 impl MeshDevices for Rc<dyn Communicator> {
-    /// Returns all processes of the communicator as one device. All processes must call this function with the same axes,
+    /// Returns the engine of a mesh of all processes of the communicator. All processes must call this function with the same axes,
     /// because it communicates.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError> {
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
         let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
         let mesh = MeshAxes::new(named.collect());
         let (wanted, found) = (mesh.replicas(), self.size());
@@ -32,14 +32,14 @@ impl MeshDevices for Rc<dyn Communicator> {
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
         CONNECTED.with_borrow_mut(|known| known.push((key, connected)));
         let name = format!("process mesh ({mesh})");
-        Ok(Connection::device(name, Some(key), self.rank(), mesh))
+        Ok(Connection::engine(name, Some(key), self.rank(), mesh))
     }
 }
 
 impl MeshDevices for Device {
-    /// Returns a mesh of the host alone: all axes have length 1. A program for a mesh then runs in one process, from any
+    /// Returns the engine of a mesh of the host alone: all axes have length 1. A program for a mesh then runs in one process, from any
     /// thread.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError> {
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
         let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
         let mesh = MeshAxes::new(named.collect());
         if !self.is_host() {
@@ -60,7 +60,7 @@ impl MeshDevices for Device {
                 "choose the length 1 for each axis, or make the mesh of a client or of processes",
             ));
         }
-        Ok(Connection::device(
+        Ok(Connection::engine(
             format!("host mesh ({mesh})"),
             None,
             0,
@@ -147,8 +147,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn device(name: String, key: Option<u64>, rank: usize, mesh: MeshAxes) -> Device {
-        Device::new(ProcessEngine(Arc::new(Self {
+    fn engine(name: String, key: Option<u64>, rank: usize, mesh: MeshAxes) -> Box<dyn MeshEngine> {
+        Box::new(ProcessEngine(Arc::new(Self {
             key,
             name,
             rank,

@@ -7,14 +7,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Attached, Device, DeviceArray, Mesh, PartitionSpec, Sharding, problems_of};
+use super::{Mesh, PartitionSpec, Sharding, problems_of};
 use crate::base::device_error::DeviceError;
 use crate::base::error::{Mistake, TensorError, or_panic};
 use crate::tensor::Tensor;
+use crate::tensor::device::{Attached, DeviceArray, on_host};
 
 /// The part of a tensor that one device holds: see [`Tensor::shards`].
 #[derive(Clone)]
@@ -247,8 +247,7 @@ fn checked(
 impl Mesh {
     /// Compares the dtypes and shapes of the parts that the processes of this mesh pass.
     pub(crate) fn compare_parts(&self, local: &AbstractArray) -> Result<(), TensorError> {
-        let device = expect_some(self.device().attached(), "the engine of a mesh");
-        let compared = device.engine.compare_parts(local);
+        let compared = self.attached().compare_parts(local);
         compared.map_err(|error| {
             let operation = format!("compare {local} with the parts of other processes");
             TensorError::of_device(operation, self.device(), error)
@@ -283,8 +282,12 @@ impl DeviceArray {
     /// Returns the part of one device on the host, and checks its dtype and shape.
     fn read_part(&self, device: usize, expected: &AbstractArray) -> Result<Tensor, TensorError> {
         let read = || {
-            let _host = super::on_host();
-            let part = self.buffer().read_part(device)?;
+            let _host = on_host();
+            let buffer = self.buffer();
+            let part = match buffer.on_mesh() {
+                Some(parts) => parts.read_part(device)?,
+                None => buffer.read()?,
+            };
             if part.info() != expected || part.array().is_none() {
                 let found = part.info();
                 return Err(DeviceError::failed(format!(
@@ -294,14 +297,6 @@ impl DeviceArray {
             Ok(part)
         };
         read().map_err(|error| self.failed("read a part of", error))
-    }
-}
-
-impl Device {
-    /// Returns whether this process holds the parts of a device of this mesh.
-    pub(crate) fn is_addressable(&self, device: usize) -> bool {
-        self.attached()
-            .is_none_or(|attached| attached.engine.is_addressable(device))
     }
 }
 
@@ -317,9 +312,8 @@ impl Mesh {
     /// assert_eq!(Mesh::of(&x).map(|mesh| mesh.devices()), Some(1));
     /// ```
     pub fn of(tensor: &Tensor) -> Option<Self> {
-        let array = tensor.device_array()?;
-        let axes = array.sharding()?.mesh_axes();
-        Some(Self::from_parts(array.device.clone(), axes))
+        let device = tensor.device_array()?.device.clone();
+        device.mesh().is_some().then_some(Self { device })
     }
 
     /// Returns the numbers of the devices whose parts this process holds, in ascending order.
@@ -388,7 +382,6 @@ impl Mesh {
                 return Err(TensorError::sharding(operation, mistakes).into());
             }
         };
-        let device = expect_some(self.device().attached(), "the engine of a mesh");
-        device.tensor_from_parts(whole, &sharding, part)
+        self.attached().tensor_from_parts(whole, &sharding, part)
     }
 }

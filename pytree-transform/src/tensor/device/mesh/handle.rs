@@ -3,25 +3,26 @@
 //! A mesh is a device, so a tensor on a mesh is one tensor with one buffer. The buffer holds a part for each device.
 
 use std::fmt;
+use std::sync::Arc;
 
+use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 
-use super::Device;
+use super::as_device::AsDevice;
+use super::{MeshAxes, MeshEngine};
 use crate::base::axis_names::AxisName;
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::base::mesh_axes::MeshAxes;
+use crate::tensor::device::{Attached, Device};
 
 /// Several devices that can run one program together: those of a client of `pytree-pjrt`, the processes of an
 /// `Rc<dyn Communicator>`, or the [host](Device::HOST) alone.
 pub trait MeshDevices {
-    /// Returns the devices of a mesh as one device. The axes have different names and lengths of at least 1. The engine
-    /// of the device implements [`compile_parallel`](crate::device::Engine::compile_parallel) and
-    /// [`put_sharded`](crate::device::Engine::put_sharded).
+    /// Returns the engine of a mesh. The axes have different names and lengths of at least 1.
     ///
     /// # Errors
     /// Returns an error if there are too few devices.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError>;
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError>;
 }
 
 /// A grid of devices whose axes have names.
@@ -52,8 +53,7 @@ pub trait MeshDevices {
 ))]
 #[derive(Clone)]
 pub struct Mesh {
-    device: Device,
-    axes: MeshAxes,
+    pub(super) device: Device,
 }
 
 impl Mesh {
@@ -82,26 +82,22 @@ impl Mesh {
             .map(|(name, length)| (&**name, *length))
             .collect();
         let operation = format!("make the mesh ({axes})");
-        let device = devices
+        let engine = devices
             .together(&named)
             .map_err(|error| TensorError::of_device(operation, &"these devices", error))?;
-        device.set_mesh(&axes);
-        Ok(Self { device, axes })
-    }
-
-    pub(super) fn from_parts(device: Device, axes: MeshAxes) -> Self {
-        Self { device, axes }
+        let device = Device::new(AsDevice { engine, axes });
+        Ok(Self { device })
     }
 
     /// Returns the name and the length of each axis.
     pub fn axes(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
-        let axes = self.axes.axes().iter();
+        let axes = self.mesh_axes().axes().iter();
         axes.map(|(name, length)| (&**name, *length))
     }
 
     /// Returns the number of devices.
     pub fn devices(&self) -> usize {
-        self.axes.replicas()
+        self.mesh_axes().replicas()
     }
 
     /// Returns the mesh as one device.
@@ -110,7 +106,11 @@ impl Mesh {
     }
 
     pub(crate) fn mesh_axes(&self) -> &MeshAxes {
-        &self.axes
+        expect_some(self.device.mesh(), "the axes of a mesh")
+    }
+
+    pub(crate) fn attached(&self) -> &Arc<Attached> {
+        expect_some(self.device.attached(), "the engine of a mesh")
     }
 }
 
@@ -168,6 +168,6 @@ impl fmt::Display for Mesh {
 
 impl fmt::Debug for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mesh({})", self.axes)
+        write!(f, "Mesh({})", self.mesh_axes())
     }
 }

@@ -4,9 +4,8 @@ use pytree_core::suggest::Effort;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::{PartitionSpec, Sharding, SpecAxis};
+use super::{MeshAxes, PartitionSpec, Sharding, SpecAxis};
 use crate::base::error::Mistake;
-use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 
 /// The shardings of the operands of a program. Operands on the host and operands that are on all devices have no entry,
@@ -34,12 +33,12 @@ impl Layout {
     }
 
     /// Returns whether all operands are on the host or on all devices.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the sharding of the operand at `position`.
-    pub(super) fn sharding(&self, position: usize, mesh: &MeshAxes) -> Sharding {
+    pub(crate) fn sharding(&self, position: usize, mesh: &MeshAxes) -> Sharding {
         let own = self.0.iter().find(|(at, _)| *at == position);
         own.map_or_else(|| Sharding::replicated(mesh), |(_, own)| own.clone())
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Sharding;
 use crate::tensor::Tensor;
+use crate::tensor::device::described;
 
 /// Returns a picture of the parts of a tensor on a [`Mesh`](crate::device::Mesh), with the numbers of the devices that hold
 /// each part. Between neighbouring devices, the position on the last axis of the mesh changes fastest.
@@ -34,7 +35,7 @@ use crate::tensor::Tensor;
 #[must_use]
 #[track_caller]
 pub fn visualize_sharding(tensor: &Tensor) -> String {
-    let mut text = super::described(tensor);
+    let mut text = described(tensor);
     assert!(
         !tensor.is_traced(),
         "cannot visualize the sharding of a traced {}: return the tensor from the function, and visualize the result",

@@ -10,9 +10,8 @@ use pytree_core::bug::expect_some;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
+use super::{MeshAxes, PartitionSpec, SpecAxis};
 use crate::base::axis_names::AxisName;
-use crate::base::mesh_axes::MeshAxes;
-use crate::tensor::device::{PartitionSpec, SpecAxis};
 
 /// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh): a [`PartitionSpec`] on a mesh. The library
 /// makes it from a spec; only engines need its functions other than [`spec`](Self::spec).
