@@ -36,9 +36,7 @@ pub use crate::module::registry::{Module, ModuleType, Registry};
 pub use crate::module::{axes, dynamic_module, freeze};
 pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;
-pub use crate::node::leaf::{
-    AnyLeaf, ArrayInfo, ArrayShape, Element, ElementType, Leaf, MappedAxis,
-};
+pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf, MappedAxis};
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
 pub use crate::notations::dictionary::{Dictionary, DictionaryEntry};

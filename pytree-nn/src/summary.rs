@@ -83,7 +83,7 @@ pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
         .map(|(((path, kind), axes), leaf)| SummaryRow {
             path: path.or_root(),
             kind,
-            array: leaf.array_info(),
+            array: leaf.array_info().map(ArrayInfo::from),
             axes,
         })
         .collect();

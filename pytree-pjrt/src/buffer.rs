@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::device::Device;
-use crate::element::{ArrayType, Element, ElementType};
+use crate::element::{ArrayInfo, Element, ElementType};
 use crate::error::PjrtError;
 use crate::sys::{BufferHandle, Failure, ReadHandle};
 
@@ -15,7 +15,7 @@ use crate::sys::{BufferHandle, Failure, ReadHandle};
 /// uses it any more.
 pub struct Buffer {
     handle: BufferHandle,
-    array: Arc<ArrayType>,
+    array: Arc<ArrayInfo>,
     device: Device,
     /// The program that computes the content.
     maker: Option<Arc<str>>,
@@ -26,7 +26,7 @@ pub struct Buffer {
 impl Buffer {
     pub(crate) fn new(
         handle: BufferHandle,
-        array: Arc<ArrayType>,
+        array: Arc<ArrayInfo>,
         device: Device,
         maker: Option<Arc<str>>,
     ) -> Self {
@@ -44,7 +44,7 @@ impl Buffer {
     }
 
     /// Returns the element type and the dimensions.
-    pub fn array_type(&self) -> &ArrayType {
+    pub fn array_info(&self) -> &ArrayInfo {
         &self.array
     }
 
@@ -55,7 +55,7 @@ impl Buffer {
 
     /// Returns the length of each axis.
     pub fn dims(&self) -> &[usize] {
-        &self.array.dims
+        &self.array.shape
     }
 
     /// Returns the device that holds the array.
@@ -100,15 +100,14 @@ impl Buffer {
     /// - the buffer was donated
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, PjrtError> {
         if T::TYPE != self.array.element {
-            let found = ArrayType::clone(&self.array);
+            let found = ArrayInfo::clone(&self.array);
             return Err(PjrtError::ElementType {
                 expected: T::TYPE,
                 found,
             });
         }
         self.check(READING)?;
-        let count = self.array.len().unwrap_or(usize::MAX);
-        T::read(count, |bytes| self.read(bytes))
+        T::read(self.array.len(), |bytes| self.read(bytes))
     }
 
     /// Waits for the content, and copies it to the host as bytes. The last axis is contiguous.
@@ -117,7 +116,7 @@ impl Buffer {
     /// Returns an error if the run that computes the content fails, or if the buffer was donated.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PjrtError> {
         self.check(READING)?;
-        let mut bytes = vec![0; self.array.bytes().unwrap_or(usize::MAX)];
+        let mut bytes = vec![0; self.array.bytes()];
         self.read(&mut bytes)?;
         Ok(bytes)
     }
@@ -130,14 +129,10 @@ impl Buffer {
     /// - the run that computes the content fails
     /// - the buffer was donated
     pub fn read_bytes(&self, target: &mut [u8]) -> Result<(), PjrtError> {
-        let expected = self.array.bytes();
-        if expected != Some(target.len()) {
-            let array = ArrayType::clone(&self.array);
-            return Err(PjrtError::Size {
-                array,
-                expected,
-                found: target.len(),
-            });
+        let found = target.len();
+        if self.array.bytes() != found {
+            let array = ArrayInfo::clone(&self.array);
+            return Err(PjrtError::Size { array, found });
         }
         self.check(READING)?;
         self.read(target)
@@ -149,8 +144,8 @@ impl Buffer {
     /// Returns an error if the copy cannot start, or if the buffer was donated.
     pub fn start_read(&self) -> Result<Read, PjrtError> {
         self.check(READING)?;
-        let size = self.array.bytes().unwrap_or(usize::MAX);
-        let handle = self.handle.start_read(self.array.dims.len(), size);
+        let size = self.array.bytes();
+        let handle = self.handle.start_read(self.array.shape.len(), size);
         let handle = handle.map_err(|failure| self.failed(READING, failure))?;
         Ok(Read {
             handle,
@@ -159,7 +154,7 @@ impl Buffer {
     }
 
     fn read(&self, bytes: &mut [u8]) -> Result<(), PjrtError> {
-        let read = self.handle.read(self.array.dims.len(), bytes);
+        let read = self.handle.read(self.array.shape.len(), bytes);
         read.map_err(|failure| self.failed(READING, failure))
     }
 
@@ -175,7 +170,7 @@ impl Buffer {
     pub(crate) fn was_donated(&self, doing: &str, executable: &str) -> PjrtError {
         PjrtError::Donated {
             doing: doing.to_owned(),
-            buffer: ArrayType::clone(&self.array),
+            buffer: ArrayInfo::clone(&self.array),
             executable: executable.to_owned(),
         }
     }

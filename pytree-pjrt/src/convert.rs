@@ -1,6 +1,6 @@
 //! Conversions between tensors and the bytes of plugins.
 
-use pytree_base::dtype::ElementType;
+use pytree_core::ElementType;
 use pytree_transform::device::DeviceError;
 use pytree_transform::extend::TensorBuffer;
 use pytree_transform::{AbstractArray, DType, Tensor};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::element::{ArrayType, Element, ElementType};
+use crate::element::{ArrayInfo, Element, ElementType};
 use crate::error::PjrtError;
 use crate::stats::DeviceMemory;
 use crate::sys::{DeviceHandle, Failure};
@@ -117,7 +117,7 @@ impl Device {
 
     fn buffer(
         &self,
-        array: ArrayType,
+        array: ArrayInfo,
         put: Result<crate::sys::BufferHandle, Failure>,
     ) -> Result<Buffer, PjrtError> {
         match put {
@@ -136,20 +136,17 @@ fn checked(
     element: ElementType,
     dims: &[usize],
     bytes: &[u8],
-) -> Result<(ArrayType, Vec<i64>), PjrtError> {
-    let array = ArrayType::new(element, dims);
+) -> Result<(ArrayInfo, Vec<i64>), PjrtError> {
+    let shape = dims.to_vec();
+    let array = ArrayInfo { element, shape };
     let lengths = dims
         .iter()
         .map(|&length| i64::try_from(length).ok())
         .collect();
-    let expected = array.bytes();
+    let found = bytes.len();
     match lengths {
-        Some(lengths) if expected == Some(bytes.len()) => Ok((array, lengths)),
-        _ => Err(PjrtError::Size {
-            array,
-            expected,
-            found: bytes.len(),
-        }),
+        Some(lengths) if array.bytes() == found => Ok((array, lengths)),
+        _ => Err(PjrtError::Size { array, found }),
     }
 }
 

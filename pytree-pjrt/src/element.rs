@@ -1,58 +1,7 @@
 //! The element types of buffers, and the Rust types that hold elements.
 
-use std::fmt;
-
 use bytemuck::{NoUninit, Pod};
-pub use pytree_base::dtype::ElementType;
-
-/// The element type and the dimensions of an array. Displayed as, for instance, `f32[2,3]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ArrayType {
-    /// The type of the elements.
-    pub element: ElementType,
-    /// The length of each axis.
-    pub dims: Vec<usize>,
-}
-
-impl ArrayType {
-    /// Creates the type of an array.
-    pub fn new(element: ElementType, dims: impl Into<Vec<usize>>) -> Self {
-        Self {
-            element,
-            dims: dims.into(),
-        }
-    }
-
-    /// Returns the number of elements, or `None` if the number does not fit into a `usize`.
-    pub fn len(&self) -> Option<usize> {
-        if self.dims.contains(&0) {
-            return Some(0);
-        }
-        let product = |product: usize, &length: &usize| product.checked_mul(length);
-        self.dims.iter().try_fold(1, product)
-    }
-
-    /// Returns whether the array has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.dims.contains(&0)
-    }
-
-    /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`.
-    pub fn bytes(&self) -> Option<usize> {
-        self.len()?.checked_mul(self.element.bytes())
-    }
-}
-
-impl fmt::Display for ArrayType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.element)?;
-        for (index, length) in self.dims.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{length}")?;
-        }
-        f.write_str("]")
-    }
-}
+pub use pytree_core::{ArrayInfo, ElementType};
 
 mod sealed {
     pub trait Sealed {}
@@ -105,26 +54,5 @@ impl Element for bool {
     ) -> Result<Vec<Self>, E> {
         let bytes = read_plain::<u8, E>(count, read)?;
         Ok(bytes.into_iter().map(|byte| byte != 0).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_that_overflow_are_none() {
-        let huge = ArrayType::new(ElementType::F32, [1 << 40, 1 << 40]);
-        assert_eq!(huge.len(), None);
-        let wide = ArrayType::new(ElementType::F64, [1 << 62]);
-        assert_eq!((wide.len(), wide.bytes()), (Some(1 << 62), None));
-        let empty = ArrayType::new(ElementType::F32, [1 << 40, 0, 1 << 40]);
-        assert_eq!((empty.len(), empty.bytes()), (Some(0), Some(0)));
-        let scalar = ArrayType::new(ElementType::BF16, []);
-        assert_eq!((scalar.len(), scalar.bytes()), (Some(1), Some(2)));
-        assert_eq!(
-            format!("{empty} {scalar}"),
-            "f32[1099511627776,0,1099511627776] bf16[]"
-        );
     }
 }

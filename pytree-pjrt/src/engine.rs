@@ -10,7 +10,7 @@ use pytree_transform::{Jaxpr, StableHlo, Tensor, TensorError};
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::convert::{Bytes, bytes, device_error, tensor};
-use crate::element::ArrayType;
+use crate::element::ArrayInfo;
 use crate::error::PjrtError;
 use crate::executable::Executable;
 use crate::options::CompileOptions;
@@ -241,12 +241,15 @@ impl Program {
     ) -> Self {
         let types = executable.parameters().unwrap_or_default().iter();
         let flags = executable.reused().unwrap_or_default();
-        let size = |(array, is_reused): (&ArrayType, &bool)| match is_reused {
-            true => array.bytes().unwrap_or_default(),
+        let size = |(array, is_reused): (&ArrayInfo, &bool)| match is_reused {
+            true => array.bytes(),
             false => 0,
         };
         let reused: Vec<usize> = types.zip(flags).map(size).collect();
-        let is_large = reused.iter().sum::<usize>() >= COPIED;
+        let is_large = reused
+            .iter()
+            .fold(0, |sum: usize, size| sum.saturating_add(*size))
+            >= COPIED;
         let without_donors = is_large.then(|| WithoutDonors {
             text: module.text_without_locations().to_owned(),
             reused,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::element::ArrayType;
+use crate::element::ArrayInfo;
 use crate::sys::Failure;
 
 /// The kind of an error that a plugin reports. The kinds are the codes of `absl::Status`.
@@ -217,9 +217,9 @@ pub enum PjrtError {
         /// The index of the input.
         index: usize,
         /// The type of the parameter.
-        expected: ArrayType,
+        expected: ArrayInfo,
         /// The type of the buffer.
-        found: ArrayType,
+        found: ArrayInfo,
     },
     /// The device or the client of an input differs from that of the program.
     #[error(
@@ -243,7 +243,7 @@ pub enum PjrtError {
         /// The operation.
         doing: String,
         /// The type of the buffer.
-        buffer: ArrayType,
+        buffer: ArrayInfo,
         /// The program that received the memory.
         executable: String,
     },
@@ -270,12 +270,10 @@ pub enum PjrtError {
         message: String,
     },
     /// The number of bytes differs from the size of the array.
-    #[error("cannot put a `{array}`: expected {}, found {found} bytes; pass the elements of all axes, the last axis contiguous", .expected.map_or("an array that fits into memory".to_owned(), |bytes| format!("{bytes} bytes")))]
+    #[error("cannot put a `{array}`: expected {}, found {found} bytes; pass the elements of all axes, the last axis contiguous", match .array.bytes() { usize::MAX => "an array that fits into memory".to_owned(), bytes => format!("{bytes} bytes") })]
     Size {
         /// The type of the array.
-        array: ArrayType,
-        /// The size of the array in bytes, or `None` if the array does not fit into memory.
-        expected: Option<usize>,
+        array: ArrayInfo,
         /// The number of bytes that were passed.
         found: usize,
     },
@@ -285,7 +283,7 @@ pub enum PjrtError {
         /// The element type of the Rust type.
         expected: crate::ElementType,
         /// The type of the buffer.
-        found: ArrayType,
+        found: ArrayInfo,
     },
     /// A parameter or a result of a program has an element type that this crate does not support.
     #[error(

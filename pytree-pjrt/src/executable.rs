@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::element::{ArrayType, ElementType};
+use crate::element::{ArrayInfo, ElementType};
 use crate::error::{ErrorCode, PjrtError};
 use crate::options::OptionValue;
 use crate::signature::Signature;
@@ -27,7 +27,7 @@ struct Inner {
     /// The parameters. `None` if the plugin does not return the compiled program. In this case, only the plugin checks
     /// inputs.
     signature: Option<Signature>,
-    outputs: Vec<Arc<ArrayType>>,
+    outputs: Vec<Arc<ArrayInfo>>,
     /// The positions of the inputs whose memory the program uses unless a run forbids it.
     donatable: Vec<i64>,
 }
@@ -86,7 +86,7 @@ impl Executable {
     }
 
     /// Returns the type of each parameter, or `None` if the plugin does not return the compiled program.
-    pub fn parameters(&self) -> Option<&[ArrayType]> {
+    pub fn parameters(&self) -> Option<&[ArrayInfo]> {
         self.inner
             .signature
             .as_ref()
@@ -94,7 +94,7 @@ impl Executable {
     }
 
     /// Returns the type of each result.
-    pub fn results(&self) -> impl ExactSizeIterator<Item = &ArrayType> {
+    pub fn results(&self) -> impl ExactSizeIterator<Item = &ArrayInfo> {
         self.inner.outputs.iter().map(AsRef::as_ref)
     }
 
@@ -210,7 +210,7 @@ impl Executable {
                 });
             }
             for (index, (input, expected)) in inputs.iter().zip(&signature.parameters).enumerate() {
-                let found = input.borrow().array_type();
+                let found = input.borrow().array_info();
                 if found != expected {
                     return Err(PjrtError::InputType {
                         executable: executable(),
@@ -333,7 +333,7 @@ impl Executable {
 pub(crate) fn output_types(
     handle: &ExecutableHandle,
     name: &str,
-) -> Result<Vec<Arc<ArrayType>>, PjrtError> {
+) -> Result<Vec<Arc<ArrayInfo>>, PjrtError> {
     let outputs = handle.outputs();
     let outputs = outputs
         .map_err(|failure| PjrtError::plugin("read the properties of a program", failure))?
@@ -346,7 +346,10 @@ pub(crate) fn output_types(
         let element = ElementType::from_pjrt(raw).ok_or_else(unknown)?;
         let length = |length| usize::try_from(length).unwrap_or_default();
         let dims: Vec<usize> = dims.into_iter().map(length).collect();
-        Ok(Arc::new(ArrayType::new(element, dims)))
+        Ok(Arc::new(ArrayInfo {
+            element,
+            shape: dims,
+        }))
     });
     outputs.collect()
 }

@@ -67,7 +67,7 @@ pub use crate::buffer::{Buffer, Read};
 pub use crate::cache::CacheStats;
 pub use crate::client::Client;
 pub use crate::device::Device;
-pub use crate::element::{ArrayType, Element, ElementType};
+pub use crate::element::{ArrayInfo, Element, ElementType};
 pub use crate::error::{ErrorCode, PjrtError};
 pub use crate::executable::Executable;
 pub use crate::options::{CompileOptions, OptionValue, Options};

@@ -166,7 +166,7 @@ impl MeshEngine {
         }
         let parts = found.map(|found| {
             let own = found.parameters.into_iter().take(function.inputs().len());
-            own.map(|part| part.dims).collect()
+            own.map(|part| part.shape).collect()
         });
         let constants = module.constants().iter();
         let constants = constants

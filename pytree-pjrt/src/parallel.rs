@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::element::ArrayType;
+use crate::element::ArrayInfo;
 use crate::error::PjrtError;
 use crate::executable::output_types;
 use crate::partitions::{Axes, Partitions};
@@ -19,7 +19,7 @@ pub(crate) struct ParallelExecutable {
     /// The device of each replica or partition.
     devices: Vec<Device>,
     /// The types of the results of one device.
-    outputs: Vec<Arc<ArrayType>>,
+    outputs: Vec<Arc<ArrayInfo>>,
     /// Whether a start waits for the end of the run.
     waits: bool,
 }
@@ -83,7 +83,7 @@ impl ParallelExecutable {
                 .execute_all(&handles, not_donated, self.outputs.len(), self.waits)?;
         let of_device = |(handles, device): (Vec<BufferHandle>, &Device)| {
             let results = handles.into_iter().zip(&self.outputs);
-            let buffer = |(handle, array): (BufferHandle, &Arc<ArrayType>)| {
+            let buffer = |(handle, array): (BufferHandle, &Arc<ArrayInfo>)| {
                 let maker = Some(Arc::clone(&self.name));
                 Buffer::new(handle, Arc::clone(array), device.clone(), maker)
             };

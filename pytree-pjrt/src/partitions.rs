@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pytree_transform::device::{PartitionSpec, Sharding, SpecAxis};
 
-use crate::element::ArrayType;
+use crate::element::ArrayInfo;
 use crate::proto::{Fields, Value};
 use crate::signature::Signature;
 
@@ -12,7 +12,7 @@ use crate::signature::Signature;
 #[derive(Debug)]
 pub(crate) struct Partitions {
     /// The type of each parameter: the part that one device holds.
-    pub(crate) parameters: Vec<ArrayType>,
+    pub(crate) parameters: Vec<ArrayInfo>,
     /// The sharding of each result. `None` if axes of the mesh cannot describe it.
     pub(crate) results: Vec<Option<Sharding>>,
 }

@@ -1,13 +1,13 @@
 //! The parameters of a compiled program. The C interface has no function that returns the parameters.
 
-use crate::element::{ArrayType, ElementType};
+use crate::element::{ArrayInfo, ElementType};
 use crate::proto::{Fields, Value};
 
 /// The parameters of a program.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Signature {
     /// The type of each parameter.
-    pub(crate) parameters: Vec<ArrayType>,
+    pub(crate) parameters: Vec<ArrayInfo>,
     /// For each parameter, whether the program can use the memory of the parameter.
     pub(crate) donatable: Vec<bool>,
     /// For each parameter, whether the program stores a result in the memory of the parameter if the parameter is
@@ -39,7 +39,7 @@ impl Signature {
         for field in find(module.clone(), 4)?.fields() {
             // ProgramShapeProto.parameters
             if let (1, shape) = field? {
-                parameters.push(array_type(shape)?);
+                parameters.push(array_info(shape)?);
             }
         }
         let mut donatable = vec![false; parameters.len()];
@@ -77,7 +77,7 @@ fn find(fields: Fields<'_>, number: u64) -> Option<Value<'_>> {
 }
 
 /// Reads a `ShapeProto`.
-fn array_type(shape: Value<'_>) -> Option<ArrayType> {
+fn array_info(shape: Value<'_>) -> Option<ArrayInfo> {
     let (mut element, mut dims) = (None, Vec::new());
     for field in shape.fields() {
         match field? {
@@ -92,7 +92,10 @@ fn array_type(shape: Value<'_>) -> Option<ArrayType> {
         .into_iter()
         .map(|length| usize::try_from(length).ok())
         .collect();
-    Some(ArrayType::new(element?, dims?))
+    Some(ArrayInfo {
+        element: element?,
+        shape: dims?,
+    })
 }
 
 /// Marks parameters. Each entry of the message names a parameter in the field `field_of_parameter`. An entry without

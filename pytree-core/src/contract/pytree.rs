@@ -16,7 +16,7 @@ use crate::contract::flatten::{Flatten, Sharing, mapping};
 use crate::contract::handles::AnyReference;
 use crate::contract::obstacle::{Obstacle, passed};
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
-use crate::node::leaf::{ArrayShape, Leaf};
+use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Step, TreeDef};
@@ -70,7 +70,7 @@ pub trait Pytree: 'static {
 pub enum Single<'a> {
     /// The dtype and shape of the only leaf. `None` if this leaf has no shape, or if the value has no leaf: the value
     /// is an `Option` that is `None`.
-    Leaf(Option<ArrayShape<'a>>),
+    Leaf(Option<ArrayInfo<&'a [usize]>>),
     /// The value may have several leaves. The caller must visit the value.
     Visit,
 }

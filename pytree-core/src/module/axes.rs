@@ -203,7 +203,7 @@ impl Scope {
     ) {
         let paths = treedef.leaf_paths();
         for (leaf, path) in leaves.iter().zip(paths) {
-            if let Some(found) = leaf.array_shape() {
+            if let Some(found) = leaf.array_info() {
                 if self.records() {
                     self.set_place(path.below(pattern.label));
                     self.set_mapped(leaf.mapped_axes());
@@ -295,7 +295,7 @@ impl<'a> Visitor<'a> for Compare<'_> {
     fn aux(&mut self, _: StaticRef<'a>) {}
     #[inline]
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
-        if let Some(found) = leaf.array_shape() {
+        if let Some(found) = leaf.array_info() {
             self.scope.compare(self.pattern, found);
         }
     }

@@ -67,7 +67,7 @@ pub struct ValueDiff {
 pub(crate) fn compare(path: KeyPath, left: &dyn Leaf, right: &dyn Leaf) -> Option<LeafDiff> {
     let arrays = left.array_info().zip(right.array_info());
     let (change, texts, values) = if let Some((a, b)) = arrays {
-        let (change, values) = compare_arrays(&a, &b, left, right)?;
+        let (change, values) = compare_arrays(a, b, left, right)?;
         (change, (a.to_string(), b.to_string()), values)
     } else {
         let (change, texts) = compare_opaque(left, right)?;
@@ -83,8 +83,8 @@ pub(crate) fn compare(path: KeyPath, left: &dyn Leaf, right: &dyn Leaf) -> Optio
 }
 
 fn compare_arrays(
-    a: &ArrayInfo,
-    b: &ArrayInfo,
+    a: ArrayInfo<&[usize]>,
+    b: ArrayInfo<&[usize]>,
     left: &dyn Leaf,
     right: &dyn Leaf,
 ) -> Option<(LeafChange, Option<ValueDiff>)> {
@@ -95,7 +95,7 @@ fn compare_arrays(
     let unread = read.is_none();
     let values = read.and_then(|(left_values, right_values)| {
         let exact = integers(a, left).zip(integers(b, right));
-        compare_values(&a.shape, &left_values, &right_values, exact)
+        compare_values(a.shape, &left_values, &right_values, exact)
     });
     if a.element != b.element {
         return Some((LeafChange::ElementType, values));
@@ -108,7 +108,7 @@ fn compare_arrays(
 
 /// Returns the exact elements of an array of 64-bit integers, because a conversion to `f64` may round them. Returns
 /// `None` for other leaves.
-pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
+pub(crate) fn integers(info: ArrayInfo<&[usize]>, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {
             let array = leaf.array_view::<i64>()?;

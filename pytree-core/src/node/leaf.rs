@@ -13,7 +13,7 @@ use std::fmt;
 use half::{bf16, f16};
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
 
-pub use self::array_info::{ArrayInfo, ArrayShape, Element, MappedAxis};
+pub use self::array_info::{ArrayInfo, Element, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
@@ -56,14 +56,9 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns dtype and shape, borrowed, if the leaf is an array or a number.
-    fn array_shape(&self) -> Option<ArrayShape<'_>> {
+    /// Returns the dtype and shape if the leaf is an array or a number.
+    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
         None
-    }
-
-    /// Returns an owned copy of the dtype and shape that [`array_shape`](Self::array_shape) returns.
-    fn array_info(&self) -> Option<ArrayInfo> {
-        self.array_shape().map(ArrayInfo::from)
     }
 
     /// Returns the axes that enclosing `vmap`s removed from the array, the innermost first. Inside of a `vmap`, an array is
@@ -162,7 +157,7 @@ macro_rules! __leaf_is_pytree {
             }
             #[inline]
             fn __single(&self) -> $crate::__derive_0_1::Single<'_> {
-                $crate::__derive_0_1::Single::Leaf($crate::Leaf::array_shape(self))
+                $crate::__derive_0_1::Single::Leaf($crate::Leaf::array_info(self))
             }
             #[inline]
             fn __is_uniform() -> bool {
@@ -237,8 +232,8 @@ macro_rules! numbers {
         impl Leaf for $number {
             __leaf_methods!();
             #[inline]
-            fn array_shape(&self) -> Option<ArrayShape<'_>> {
-                Some(ArrayShape { element: ElementType::$element, shape: &[] })
+            fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+                Some(ArrayInfo { element: ElementType::$element, shape: &[] })
             }
             fn values(&self) -> Option<Vec<f64>> {
                 number(self).map(|value| vec![value])
@@ -307,8 +302,8 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
         let text = text.split(", shape=[").next().unwrap_or(&text);
         write_elements(f, text, |word| float_text(T::TYPE, word))
     }
-    fn array_shape(&self) -> Option<ArrayShape<'_>> {
-        Some(ArrayShape {
+    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+        Some(ArrayInfo {
             element: T::TYPE,
             shape: self.shape(),
         })
@@ -332,8 +327,8 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         self.as_mut().map(|leaf| leaf as &mut dyn Leaf)
     }
-    fn array_shape(&self) -> Option<ArrayShape<'_>> {
-        self.as_ref()?.array_shape()
+    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+        self.as_ref()?.array_info()
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.as_ref()?.values()
@@ -437,8 +432,8 @@ impl Leaf for AnyLeaf {
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         self.0.inner_mut()
     }
-    fn array_shape(&self) -> Option<ArrayShape<'_>> {
-        self.0.array_shape()
+    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+        self.0.array_info()
     }
     fn mapped_axes(&self) -> Vec<MappedAxis> {
         self.0.mapped_axes()

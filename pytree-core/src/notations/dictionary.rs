@@ -209,7 +209,7 @@ fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     };
     if let Some((info, values)) = leaf.array_info().zip(leaf.values()) {
         add(info.to_string().as_bytes());
-        let bytes: Vec<u8> = match integers(&info, leaf) {
+        let bytes: Vec<u8> = match integers(info, leaf) {
             Some(integers) => integers.into_iter().flat_map(i128::to_le_bytes).collect(),
             None => values.into_iter().flat_map(f64::to_le_bytes).collect(),
         };

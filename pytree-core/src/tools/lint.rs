@@ -226,7 +226,7 @@ fn bad_parameter(path: &KeyPath, leaf: &dyn Leaf) -> Option<Finding> {
         let path = path.clone();
         return Some(Finding::NotTrainable { path, found });
     }
-    let found = leaf.array_info().filter(ArrayInfo::is_empty)?;
+    let found = leaf.array_info().filter(ArrayInfo::is_empty)?.into();
     let path = path.clone();
     Some(Finding::EmptyParameter { path, found })
 }

@@ -216,7 +216,7 @@ impl TreeDef {
         let mut first: Option<(String, Vec<usize>)> = None;
         let mut uneven = Vec::new();
         for place in places {
-            let Some(shape) = leaf(place.leaf).array_shape() else {
+            let Some(shape) = leaf(place.leaf).array_info() else {
                 continue;
             };
             let Some(stacked) = shape.shape.get(..names.len()) else {
@@ -232,7 +232,7 @@ impl TreeDef {
                     let lengths: Vec<String> = lengths.collect();
                     uneven.push(ShapeMismatch {
                         place: path.clone(),
-                        found: crate::node::leaf::ArrayInfo::from(shape).to_string(),
+                        found: shape.to_string(),
                         expected: format!(
                             "[{} {}] with {} (from {other})",
                             names.join(" "),
@@ -251,7 +251,7 @@ impl TreeDef {
 /// Returns how many more axes than its pattern the first leaf of a module has.
 fn num_stacked(places: &[Place<'_>], leaf: LeafAt<'_, '_>) -> usize {
     let stacked = places.iter().find_map(|place| {
-        let shape = leaf(place.leaf).array_shape()?;
+        let shape = leaf(place.leaf).array_info()?;
         let is_fixed = place.pattern.rest.is_none();
         is_fixed.then(|| shape.shape.len().saturating_sub(place.pattern.fixed()))
     });
@@ -288,7 +288,7 @@ fn fill(
         }
     }
     for place in places {
-        let Some(found) = leaf(place.leaf).array_shape() else {
+        let Some(found) = leaf(place.leaf).array_info() else {
             continue;
         };
         if scope.records() {

@@ -73,7 +73,7 @@ impl LeafRoles<'_> {
     }
 
     pub(crate) fn try_of_leaf(&self, leaf: &dyn Leaf) -> Result<Vec<AxisRole>, Box<MissingRoles>> {
-        let rank = leaf.array_shape().map_or(0, |array| array.shape.len());
+        let rank = leaf.array_info().map_or(0, |array| array.shape.len());
         if let Some(roles) = self.for_rank(rank) {
             return Ok(roles);
         }

@@ -111,8 +111,8 @@ struct Handle(usize);
 
 impl pytree_core::Leaf for Handle {
     pytree_core::__leaf_methods!();
-    fn array_shape(&self) -> Option<pytree_core::ArrayShape<'_>> {
-        Some(pytree_core::ArrayShape {
+    fn array_info(&self) -> Option<pytree_core::ArrayInfo<&[usize]>> {
+        Some(pytree_core::ArrayInfo {
             element: pytree_core::ElementType::F32,
             shape: &[1],
         })

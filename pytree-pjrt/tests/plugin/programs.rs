@@ -1,6 +1,6 @@
 //! Programs of every dtype and structure.
 
-use pytree_pjrt::{ArrayType, ElementType, OptionValue};
+use pytree_pjrt::{ElementType, OptionValue};
 
 use crate::common::{ADD, client, compile, run};
 
@@ -14,7 +14,7 @@ fn vectors_are_added() {
         .unwrap();
     let z = run(&add, &[&x, &y]);
     assert_eq!(z.to_vec::<f32>().unwrap(), [1.5, 2.25, 0.0, f32::INFINITY]);
-    assert_eq!(z.array_type().to_string(), "f32[4]");
+    assert_eq!(z.array_info().to_string(), "f32[4]");
     assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
 }
 
@@ -78,17 +78,11 @@ fn results_have_their_types() {
 }",
     );
     assert_eq!(pair.name(), "pair");
-    let expected = [
-        ArrayType::new(ElementType::Bool, [2]),
-        ArrayType::new(ElementType::I32, [2]),
-        ArrayType::new(ElementType::F32, []),
-    ];
-    assert!(pair.results().eq(&expected));
-    let parameters = [
-        ArrayType::new(ElementType::I32, [2]),
-        ArrayType::new(ElementType::F32, []),
-    ];
-    assert_eq!(pair.parameters(), Some(&parameters[..]));
+    let results: Vec<String> = pair.results().map(ToString::to_string).collect();
+    assert_eq!(results, ["bool[2]", "i32[2]", "f32[]"]);
+    let parameters = pair.parameters().unwrap().iter();
+    let parameters: Vec<String> = parameters.map(ToString::to_string).collect();
+    assert_eq!(parameters, ["i32[2]", "f32[]"]);
     let x = client.put(&[-1_i32, 7], &[2]).unwrap();
     let y = client.put(&[0.0_f32], &[]).unwrap();
     let results = pair.run(&[x, y], &[]).unwrap();

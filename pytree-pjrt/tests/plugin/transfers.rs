@@ -123,21 +123,12 @@ fn wrong_sizes_are_refused() {
     let expected = "cannot put a `f32[2,3]`: expected 24 bytes, found 20 bytes";
     assert!(error.to_string().starts_with(expected), "{error}");
     let error = client.put(&[1.0_f32], &[1 << 40, 1 << 40]).unwrap_err();
-    assert!(
-        matches!(error, PjrtError::Size { expected: None, .. }),
-        "{error}"
-    );
+    let expected = "expected an array that fits into memory, found 4 bytes";
+    assert!(error.to_string().contains(expected), "{error}");
     let buffer = client.put(&[1.0_f32; 6], &[2, 3]).unwrap();
     let error = buffer.read_bytes(&mut [0; 20]).unwrap_err();
     assert!(
-        matches!(
-            error,
-            PjrtError::Size {
-                expected: Some(24),
-                found: 20,
-                ..
-            }
-        ),
+        matches!(&error, PjrtError::Size { array, found: 20 } if array.bytes() == 24),
         "{error}"
     );
     let error = buffer.to_vec::<i32>().unwrap_err();

@@ -9,7 +9,7 @@ pub(crate) use self::suspects::suspects;
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
 use super::scope::{Origin, Owner, Scope};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType, MappedAxis};
+use crate::node::leaf::{ArrayInfo, ElementType, MappedAxis};
 
 /// The reason why a shape does not match its pattern.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl Report {
     /// Records a shape before it is compared.
     pub(super) fn record(
         &mut self,
-        found: ArrayShape<'_>,
+        found: ArrayInfo<&[usize]>,
         pattern: &'static ShapePattern,
         owner: Owner,
     ) {

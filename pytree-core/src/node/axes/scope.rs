@@ -6,7 +6,7 @@ use super::capture;
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
 use super::report::{Reason, Report, suspects};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayShape, ElementType, MappedAxis};
+use crate::node::leaf::{ArrayInfo, ElementType, MappedAxis};
 
 /// The owner of a checked shape. Messages suggest a different fix for each owner.
 #[doc(hidden)]
@@ -262,7 +262,7 @@ impl Scope {
 
     /// Compares a shape with a pattern, and binds the names that are not bound yet.
     #[inline]
-    pub(crate) fn compare(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
+    pub(crate) fn compare(&mut self, pattern: &'static ShapePattern, found: ArrayInfo<&[usize]>) {
         if self.report.is_some() {
             self.record(pattern, found);
         }
@@ -285,7 +285,7 @@ impl Scope {
     }
 
     #[cold]
-    fn record(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
+    fn record(&mut self, pattern: &'static ShapePattern, found: ArrayInfo<&[usize]>) {
         if let Some(report) = &mut self.report {
             self.recorded = report.recorded();
             report.record(found, pattern, self.owner);

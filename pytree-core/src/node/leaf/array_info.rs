@@ -11,31 +11,27 @@ pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
 }
 
 /// The dtype and shape of an array or a number. Displayed as `f32[2,3]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ArrayInfo {
+///
+/// A leaf lends its shape, as `ArrayInfo<&[usize]>`, because each call of a compiled function compares the shapes of all
+/// leaves. `ArrayInfo::from` copies it.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayInfo<S = Vec<usize>> {
     /// The dtype.
     pub element: ElementType,
     /// The length of each axis. Empty for a number.
-    pub shape: Vec<usize>,
+    pub shape: S,
 }
 
-/// The dtype and shape of a leaf, borrowed from the leaf.
-#[derive(Clone, Copy, Debug, Eq)]
-pub struct ArrayShape<'a> {
-    /// The dtype.
-    pub element: ElementType,
-    /// The length of each axis. Empty for a number.
-    pub shape: &'a [usize],
-}
-
-impl PartialEq for ArrayShape<'_> {
+impl<S: AsRef<[usize]>> PartialEq for ArrayInfo<S> {
     /// Compares the lengths one by one. The empty shape of a number has an invalid address, at which the vector
     /// instructions of `memcmp` are very slow.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.element == other.element && self.shape.iter().eq(other.shape)
+        self.element == other.element && self.shape.as_ref().iter().eq(other.shape.as_ref())
     }
 }
+
+impl<S: AsRef<[usize]>> Eq for ArrayInfo<S> {}
 
 /// An axis that a `vmap` removed from an array. Inside of the `vmap`, the array is one example.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,19 +44,20 @@ pub struct MappedAxis {
     pub array: ArrayInfo,
 }
 
-impl From<ArrayShape<'_>> for ArrayInfo {
-    fn from(shape: ArrayShape<'_>) -> Self {
+impl From<ArrayInfo<&[usize]>> for ArrayInfo {
+    fn from(info: ArrayInfo<&[usize]>) -> Self {
         Self {
-            element: shape.element,
-            shape: shape.shape.to_vec(),
+            element: info.element,
+            shape: info.shape.to_vec(),
         }
     }
 }
 
-impl ArrayInfo {
-    /// Returns the number of elements.
+impl<S: AsRef<[usize]>> ArrayInfo<S> {
+    /// Returns the number of elements, or `usize::MAX` if a `usize` is too small for it. No array is so large.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        let lengths = self.shape.as_ref().iter();
+        lengths.fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
     /// Returns whether there are no elements.
@@ -68,18 +65,40 @@ impl ArrayInfo {
         self.len() == 0
     }
 
-    /// Returns the size of all elements in bytes.
+    /// Returns the size of all elements in bytes, or `usize::MAX` if a `usize` is too small for it.
     pub fn bytes(&self) -> usize {
-        self.len() * self.element.bytes()
+        self.len().saturating_mul(self.element.bytes())
     }
 }
 
-impl fmt::Display for ArrayInfo {
+impl<S: AsRef<[usize]>> fmt::Display for ArrayInfo<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[", self.element)?;
-        for (position, length) in self.shape.iter().enumerate() {
+        for (position, length) in self.shape.as_ref().iter().enumerate() {
             write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
         }
         f.write_str("]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_overflow_are_the_maximum() {
+        let info = |element, shape| ArrayInfo::<&[usize]> { element, shape };
+        let huge = info(ElementType::F32, &[1 << 40, 1 << 40]);
+        assert_eq!((huge.len(), huge.bytes()), (usize::MAX, usize::MAX));
+        let wide = info(ElementType::F64, &[1 << 62]);
+        assert_eq!((wide.len(), wide.bytes()), (1 << 62, usize::MAX));
+        let empty = info(ElementType::F32, &[1 << 40, 1 << 40, 0]);
+        assert_eq!((empty.len(), empty.bytes()), (0, 0));
+        let scalar = info(ElementType::BF16, &[]);
+        assert_eq!((scalar.len(), scalar.bytes()), (1, 2));
+        assert_eq!(
+            format!("{empty} {scalar}"),
+            "f32[1099511627776,1099511627776,0] bf16[]"
+        );
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
                     expect_next(&mut own, LEAVES),
                     expect_next(&mut values, LEAVES),
                 );
-                is_reshaped |= own.array_shape() != value.array_shape();
+                is_reshaped |= own.array_info() != value.array_info();
                 *own = value.clone();
                 changed.push(true);
             }

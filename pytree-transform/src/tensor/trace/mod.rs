@@ -159,7 +159,7 @@ pub(crate) fn mapped_axes(tensor: &Tensor) -> Vec<MappedAxis> {
                 axes.extend(value.array_info().map(|array| MappedAxis {
                     axis: *axis,
                     length: value.shape()[*axis],
-                    array,
+                    array: array.into(),
                 }));
                 value
             }
