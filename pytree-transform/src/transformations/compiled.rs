@@ -357,9 +357,10 @@ impl FunctionType {
     }
 }
 
-/// Defines the options that `jit` and `jit_mut` share, and the methods that describe the cache.
+/// Defines the options that `jit` and `jit_mut` share, and the methods that describe the cache and the compiled program. The
+/// argument follows the type, with the form of it that the library visits.
 macro_rules! compiled_options {
-    ([$($generics:tt)*] $type:ty) => {
+    ([$($generics:tt)*] $type:ty, |$given:ident: $argument:ty| $visited:expr) => {
         impl<$($generics)*> $type {
             /// Makes a copy of the function with an empty cache.
             fn anew(&self, checks: $crate::tensor::checks::Checks, size: usize) -> Self {
@@ -431,6 +432,61 @@ macro_rules! compiled_options {
             pub fn check_infs(self) -> Self {
                 let checks = self.compiled.checks.with_infs();
                 self.anew(checks, self.compiled.cache.size())
+            }
+
+            /// Returns the jaxpr of the function for the given argument, without dead code. The outputs of a function that
+            /// writes arguments are the new values of these arguments, then the result. Does not change the argument.
+            ///
+            /// # Panics
+            /// If the function panics or returns an `Err`.
+            #[track_caller]
+            pub fn jaxpr(&self, $given: $argument) -> $crate::tensor::jaxpr::Jaxpr {
+                self.compiled.shown($visited).body.jaxpr.clone()
+            }
+
+            /// Returns the program that runs for an argument: the optimized jaxpr, its schedule and its memory. Does not
+            /// change the argument.
+            ///
+            /// # Panics
+            /// If the function panics or returns an `Err`.
+            #[doc(alias = "jax.jit.lower")]
+            #[track_caller]
+            pub fn lower(&self, $given: $argument) -> $crate::transformations::lowered::Lowered {
+                $crate::transformations::lowered::Lowered::new(&self.compiled.shown($visited).body.jaxpr)
+            }
+
+            /// Compiles the function for an argument on a [`Mesh`](crate::device::Mesh), and returns how the leaves of the
+            /// argument and of the result are divided among the devices. What each device holds of an input comes from the
+            /// compiled program. Does not run the function. Equivalent to `input_shardings` and `output_shardings` in JAX.
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::{Tensor, jit};
+            /// let f = jit(|x: Tensor| x.sin());
+            /// let shardings = f.shardings(&Tensor::from([1.0_f32, 2.0]));
+            /// assert_eq!(shardings.inputs[0].part, [2]);
+            /// assert_eq!(shardings.inputs[0].sharding, None, "the host is not a mesh");
+            /// ```
+            ///
+            /// # Panics
+            /// If the function panics or returns an `Err`, or the device cannot compile it.
+            #[track_caller]
+            pub fn shardings(
+                &self,
+                $given: $argument,
+            ) -> $crate::transformations::compiled_shardings::CompiledShardings {
+                self.compiled.shardings($visited)
+            }
+
+            /// Returns the function for the given argument as a module of StableHLO; see
+            /// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo). The module has the outputs of [`jaxpr`](Self::jaxpr).
+            /// Does not change the argument.
+            ///
+            /// # Panics
+            /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
+            #[track_caller]
+            pub fn stablehlo(&self, $given: $argument) -> $crate::tensor::stablehlo::StableHlo {
+                self.compiled.shown($visited).stablehlo()
             }
 
             /// Returns how many times the function was traced and recorded. A trace that ends with an error or a panic does not

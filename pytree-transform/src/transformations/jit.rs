@@ -8,13 +8,9 @@ use pytree_core::Visitor;
 use pytree_core::boundary::Visited;
 
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::compiled::{Compiled, compiled_options};
-use crate::transformations::compiled_shardings::CompiledShardings;
 use crate::transformations::function::{Function, Unary};
-use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
 
 /// Compiles a function of a pytree: the returned [`Jit`] records the function and runs the compiled program.
@@ -153,7 +149,7 @@ impl<R> Compiled<R, R> {
     }
 }
 
-compiled_options!([A: Traceable, R: 'static] Jit<A, R>);
+compiled_options!([A: Traceable, R: 'static] Jit<A, R>, |argument: &A| &argument);
 
 impl<A: Traceable, R: 'static> Jit<A, R> {
     fn of(compiled: Compiled<R, R>) -> Self {
@@ -163,54 +159,6 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
             compiled,
             call: Arc::new(move |argument| inner.call(Owned(argument))),
         }
-    }
-
-    /// Returns the jaxpr of the function for the given argument, without dead code.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[track_caller]
-    pub fn jaxpr(&self, argument: &A) -> Jaxpr {
-        self.compiled.shown(&argument).body.jaxpr.clone()
-    }
-
-    /// Returns the program that runs for an argument: the optimized jaxpr, its schedule and its memory.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[doc(alias = "jax.jit.lower")]
-    #[track_caller]
-    pub fn lower(&self, argument: &A) -> Lowered {
-        Lowered::new(&self.compiled.shown(&argument).body.jaxpr)
-    }
-
-    /// Compiles the function for an argument on a [`Mesh`](crate::device::Mesh), and returns how the leaves of the argument
-    /// and of the result are divided among the devices. What each device holds of an input comes from the compiled
-    /// program. Does not run the function. Equivalent to `input_shardings` and `output_shardings` in JAX.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{Tensor, jit};
-    /// let f = jit(|x: Tensor| x.sin());
-    /// let shardings = f.shardings(&Tensor::from([1.0_f32, 2.0]));
-    /// assert_eq!(shardings.inputs[0].part, [2]);
-    /// assert_eq!(shardings.inputs[0].sharding, None, "the host is not a mesh");
-    /// ```
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or the device cannot compile it.
-    #[track_caller]
-    pub fn shardings(&self, argument: &A) -> CompiledShardings {
-        self.compiled.shardings(&argument)
-    }
-
-    /// Returns the function for the given argument as a module of StableHLO; see [`Jaxpr::to_stablehlo`].
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
-    #[track_caller]
-    pub fn stablehlo(&self, argument: &A) -> StableHlo {
-        self.compiled.shown(&argument).stablehlo()
     }
 }
 

@@ -7,12 +7,8 @@ use pytree_core::boundary::unflatten_with_new_references;
 
 use crate::tensor::Tensor;
 use crate::tensor::checks;
-use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::stablehlo::StableHlo;
 use crate::transformations::cache::Entry;
 use crate::transformations::compiled::{Compiled, compiled_options};
-use crate::transformations::compiled_shardings::CompiledShardings;
-use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
@@ -104,7 +100,7 @@ fn release<'a, P: Arguments>(arguments: Borrowed<'a, P>, entry: Option<&Entry>) 
     places
 }
 
-compiled_options!([P: Arguments, R: 'static] JitMut<P, R>);
+compiled_options!([P: Arguments, R: 'static] JitMut<P, R>, |arguments: P::Borrowed<'_>| &Borrowed::<P>(arguments));
 
 impl<P: Arguments, R: 'static> JitMut<P, R> {
     fn of(compiled: CompiledWriting<P, R>) -> Self {
@@ -122,49 +118,6 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
             compiled,
             call: Arc::new(call),
         }
-    }
-
-    /// Returns the jaxpr of the function for the given arguments, without dead code. The outputs are the new values of
-    /// the `&mut` arguments, then the result. This method itself does not change the arguments.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[track_caller]
-    pub fn jaxpr(&self, arguments: P::Borrowed<'_>) -> Jaxpr {
-        let entry = self.compiled.shown(&Borrowed::<P>(arguments));
-        entry.body.jaxpr.clone()
-    }
-
-    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower). Does not change
-    /// the arguments.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[track_caller]
-    pub fn lower(&self, arguments: P::Borrowed<'_>) -> Lowered {
-        let entry = self.compiled.shown(&Borrowed::<P>(arguments));
-        Lowered::new(&entry.body.jaxpr)
-    }
-
-    /// Compiles the function for the given arguments, and returns how their leaves and the leaves of the results are divided
-    /// among the devices of a mesh; see [`Jit::shardings`](crate::Jit::shardings). Does not run the function.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or the device cannot compile it.
-    #[track_caller]
-    pub fn shardings(&self, arguments: P::Borrowed<'_>) -> CompiledShardings {
-        self.compiled.shardings(&Borrowed::<P>(arguments))
-    }
-
-    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`]. The module
-    /// has the outputs of [`jaxpr`](Self::jaxpr). Does not change the arguments.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
-    #[track_caller]
-    pub fn stablehlo(&self, arguments: P::Borrowed<'_>) -> StableHlo {
-        let entry = self.compiled.shown(&Borrowed::<P>(arguments));
-        entry.stablehlo()
     }
 }
 

@@ -11,14 +11,10 @@ use pytree_core::shape::TUPLE;
 use pytree_core::{Visit, Visitor};
 
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::compiled::{Compiled, compiled_options};
-use crate::transformations::compiled_shardings::CompiledShardings;
 use crate::transformations::function::{Callable, Function, Unary};
 use crate::transformations::jit::{ByReference, JitParameter};
-use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::argument_lists;
 
@@ -69,7 +65,7 @@ pub struct JitRef<P: LentArguments, R> {
 
 type Call<P, R> = dyn for<'a> Fn(<P as LentArguments>::Given<'a>) -> R + Send + Sync;
 
-compiled_options!([P: LentArguments, R: 'static] JitRef<P, R>);
+compiled_options!([P: LentArguments, R: 'static] JitRef<P, R>, |arguments: P::Given<'_>| &Given::<P>(arguments));
 
 impl<P: LentArguments, R: 'static> JitRef<P, R> {
     fn of(compiled: Compiled<R, R>) -> Self {
@@ -80,46 +76,6 @@ impl<P: LentArguments, R: 'static> JitRef<P, R> {
             compiled,
             call: Arc::new(call),
         }
-    }
-
-    /// Returns the jaxpr of the function for the given arguments, without dead code.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[track_caller]
-    pub fn jaxpr(&self, arguments: P::Given<'_>) -> Jaxpr {
-        let entry = self.compiled.shown(&Given::<P>(arguments));
-        entry.body.jaxpr.clone()
-    }
-
-    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower).
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`.
-    #[track_caller]
-    pub fn lower(&self, arguments: P::Given<'_>) -> Lowered {
-        let entry = self.compiled.shown(&Given::<P>(arguments));
-        Lowered::new(&entry.body.jaxpr)
-    }
-
-    /// Compiles the function for the given arguments, and returns how their leaves and the leaves of the result are divided among
-    /// the devices of a mesh; see [`Jit::shardings`](crate::Jit::shardings). Does not run the function.
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or the device cannot compile it.
-    #[track_caller]
-    pub fn shardings(&self, arguments: P::Given<'_>) -> CompiledShardings {
-        self.compiled.shardings(&Given::<P>(arguments))
-    }
-
-    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`].
-    ///
-    /// # Panics
-    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
-    #[track_caller]
-    pub fn stablehlo(&self, arguments: P::Given<'_>) -> StableHlo {
-        let entry = self.compiled.shown(&Given::<P>(arguments));
-        entry.stablehlo()
     }
 }
 
