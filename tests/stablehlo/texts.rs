@@ -24,6 +24,17 @@ fn products_of_half_precision_read_their_operands_as_they_are() {
         let types = format!("(tensor<2x3x{name}>, tensor<3x4x{name}>) -> tensor<2x4xf32>");
         assert!(text.contains(&types), "{text}");
 
+        let wide = |x: &Tensor| x.convert(DType::F32);
+        let multiply = move |(x, y): (Tensor, Tensor)| wide(&x).matmul(&wide(&y));
+        let module = jit(multiply).stablehlo(&operands);
+        let text = module.text_without_locations();
+        assert_eq!(
+            operations(text),
+            ["convert", "convert", "dot_general"],
+            "{text}"
+        );
+        assert!(text.contains(&types), "{text}");
+
         let operands = (
             Tensor::ones(dtype, [1, 5, 2]),
             Tensor::ones(dtype, [3, 2, 2]),

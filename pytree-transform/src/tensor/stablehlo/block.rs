@@ -23,9 +23,31 @@ pub struct Value {
     /// function's operations.
     number: usize,
     pub(crate) info: AbstractArray,
+    /// The index and the dtype of the bf16 or f16 that was converted to this f32.
+    half: Option<(usize, DType)>,
 }
 
 impl Value {
+    /// Stores that the value is `source` in another dtype.
+    pub(super) fn converted_from(mut self, source: &Self) -> Self {
+        let is_half = matches!(source.dtype(), DType::BF16 | DType::F16);
+        if is_half && self.dtype() == DType::F32 {
+            self.half = Some((source.number, source.dtype()));
+        }
+        self
+    }
+
+    /// Returns the bf16 or f16 that was converted to this f32.
+    pub(super) fn half(&self) -> Option<Self> {
+        let (number, dtype) = self.half?;
+        let info = AbstractArray::new(dtype, self.shape());
+        Some(Self {
+            number,
+            info,
+            half: None,
+        })
+    }
+
     /// Returns the dtype and the shape.
     pub fn info(&self) -> &AbstractArray {
         &self.info
@@ -150,7 +172,11 @@ impl<'m> Block<'m> {
     pub(super) fn value(&mut self, info: AbstractArray) -> Value {
         let number = self.values;
         self.values += 1;
-        Value { number, info }
+        Value {
+            number,
+            info,
+            half: None,
+        }
     }
 
     /// Writes an operation with one result, for instance `stablehlo.cholesky` with the attributes `lower = true`. `attributes` is the

@@ -168,6 +168,17 @@ impl Block<'_> {
         if is_empty && !infos.is_empty() && !primitive.has_effect() {
             return Ok(infos.iter().map(|info| self.number(info, 0.0)).collect());
         }
+        // The products of such floats are exact in f32, so the sums are the same without the conversion.
+        let halves: Option<SmallVec<[Value; 4]>> = operands.iter().map(Value::half).collect();
+        let operands = match &halves {
+            Some(halves)
+                if primitive.multiplies_narrow_floats()
+                    && halves.iter().all(|it| it.dtype() == halves[0].dtype()) =>
+            {
+                halves
+            }
+            _ => operands,
+        };
         let is_narrow = |operand: &Value| narrow::is_narrow(operand.dtype());
         if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
             return primitive.lower(self, operands, infos);

@@ -89,6 +89,7 @@ impl Block<'_> {
             shape: operand.info.shape.clone(),
         };
         self.operation("stablehlo.convert", &[operand], format_args!(""), result)
+            .converted_from(operand)
     }
 
     /// Writes a tensor in which each element is its own position along an axis.
