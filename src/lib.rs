@@ -119,11 +119,12 @@ pub mod nn {
         try_squared_error,
     };
     pub use pytree_nn::{
-        AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
+        AttentionDirection, AttentionOptions, DropoutMask, HeadNorm, HeadProjection, KeyValueCache,
         LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder,
-        OutputProjection, SinusoidalPositions, TransformerBlock, TransformerBlockOptions,
-        causal_mask, combine_masks, dot_product_attention, padding_mask, rotary,
-        sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask, with_cache,
+        OutputProjection, RotaryScaling, SinusoidalPositions, TransformerBlock,
+        TransformerBlockOptions, causal_mask, combine_masks, dot_product_attention, padding_mask,
+        rotary, sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask,
+        with_cache,
     };
 }
 
@@ -347,6 +348,9 @@ mod documents {
     #[cfg(feature = "pjrt")]
     #[doc = include_str!("../docs/how-to/gpu.md")]
     struct Gpu;
+    #[cfg(feature = "models")]
+    #[doc = include_str!("../docs/how-to/published-models.md")]
+    struct PublishedModels;
     #[cfg(feature = "linalg")]
     #[doc = include_str!("../docs/reference/linear-algebra.md")]
     struct LinearAlgebra;

@@ -170,8 +170,13 @@ fn files_named_in_documents_exist() {
                     .iter()
                     .any(|known| end == *known)
             });
-            // An address of the web, and the program and the checkpoint of a user.
-            let of_a_user = ["src/main.rs", "model.safetensors.index.json"];
+            // An address of the web, and the program and the model of a user.
+            let of_a_user = [
+                "src/main.rs",
+                "model.safetensors.index.json",
+                "config.json",
+                "tokenizer.json",
+            ];
             if !is_file || name.starts_with("//") || of_a_user.contains(&name) {
                 continue;
             }

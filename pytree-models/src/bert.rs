@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
-use pytree_core::{Module, Static};
+use pytree_core::Module;
 use pytree_io::checkpoint::WeightNames;
 use pytree_nn::{
-    Embed, EmbedOptions, Initializer, LayerNorm, LearnedPositions, LinearOptions,
-    MultiHeadAttentionOptions, NormOptions, NormOrder, TransformerBlock, TransformerBlockOptions,
+    Embed, LayerNorm, LearnedPositions, MultiHeadAttentionOptions, NormOptions, NormOrder,
+    TransformerBlock, TransformerBlockOptions,
 };
 use pytree_transform::{Tensor, ix};
 
-use crate::error::{ConfigProblem, ModelError};
-use crate::folder::{Folder, read_object};
+use crate::error::ModelError;
+use crate::folder::Folder;
+use crate::pooling::Pooling;
 use crate::tokens::Tokens;
+use crate::zeros;
 
 /// BERT (Devlin et al. 2018), such as `sentence-transformers/all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5` or
 /// `google-bert/bert-base-uncased`.
@@ -44,16 +46,6 @@ pub struct Bert {
     pub pooling: Pooling,
 }
 
-/// How the vectors of the tokens become the vector of a sentence.
-#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Pooling {
-    /// Their mean, without padding.
-    #[default]
-    Mean,
-    /// The vector of the first token, `[CLS]`.
-    First,
-}
-
 impl Bert {
     /// Loads a folder of Hugging Face. The layers after the last block are not loaded: the pooler, and heads of pretraining. The
     /// pooling is that of `1_Pooling/config.json`, or the mean if there is no such file.
@@ -80,6 +72,7 @@ impl Bert {
         folder.check_elements(&[("vocab_size", vocabulary), features]);
         folder.check_elements(&[("max_position_embeddings", length), features]);
         folder.check_elements(&[("type_vocab_size", types), features]);
+        folder.check_layers("num_hidden_layers", blocks);
         folder.check_elements(&[("num_hidden_layers", blocks), features, features]);
         let per_block = [
             ("num_hidden_layers", blocks),
@@ -92,10 +85,7 @@ impl Bert {
             epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),
             ..NormOptions::default()
         };
-        let linear = LinearOptions {
-            weight_init: Initializer::Zeros,
-            ..LinearOptions::default()
-        };
+        let linear = zeros::linear(true);
         let block = TransformerBlockOptions {
             attention: MultiHeadAttentionOptions {
                 linear,
@@ -107,11 +97,8 @@ impl Bert {
             norm,
             ..TransformerBlockOptions::default()
         };
-        let table = EmbedOptions {
-            embedding_init: Initializer::Zeros,
-            ..EmbedOptions::default()
-        };
-        let pooling = pooling(folder.path())?;
+        let table = zeros::table();
+        let pooling = Pooling::read(folder.path())?;
         // Files with heads of pretraining have a prefix, and old ones have TensorFlow's names for normalisations.
         let renamed = |name: &str| {
             let name = name.strip_prefix("bert.").unwrap_or(name);
@@ -195,34 +182,4 @@ fn names() -> WeightNames {
         .ignore("embeddings.position_ids")
         .ignore("pooler")
         .ignore("cls")
-}
-
-/// Reads the pooling of a folder of sentence-transformers.
-fn pooling(folder: &Path) -> Result<Pooling, ModelError> {
-    let path = folder.join("1_Pooling/config.json");
-    if !path.is_file() {
-        return Ok(Pooling::default());
-    }
-    let config = read_object(&path)?;
-    let chosen = config
-        .iter()
-        .filter(|(_, value)| value.as_bool() == Some(true));
-    let chosen: Vec<&str> = chosen
-        .map(|(key, _)| key.as_str())
-        .filter(|key| key.starts_with("pooling_mode_"))
-        .collect();
-    match *chosen {
-        ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
-        ["pooling_mode_cls_token"] => Ok(Pooling::First),
-        _ => Err(ModelError::Config {
-            path,
-            problems: vec![ConfigProblem {
-                key: "pooling_mode_…".to_owned(),
-                expected:
-                    "`pooling_mode_mean_tokens` or `pooling_mode_cls_token` to be the only true one"
-                        .to_owned(),
-                found: Some(format!("{chosen:?}")),
-            }],
-        }),
-    }
 }

@@ -175,7 +175,7 @@ impl Folder {
         if !size.1.is_multiple_of(divisor.1) {
             self.problems.push(ConfigProblem {
                 key: size.0.to_owned(),
-                expected: format!("a multiple of {}, {}", divisor.0, divisor.1),
+                expected: format!("a multiple of {} ({})", divisor.1, divisor.0),
                 found: Some(size.1.to_string()),
             });
         }
@@ -197,6 +197,20 @@ impl Folder {
                     self.weights.bytes
                 ),
                 found: Some(sizes.join(" * ")),
+            });
+        }
+    }
+
+    /// Checks that the weights may have so many layers: the header of a file has at least 512 bytes for each.
+    pub fn check_layers(&mut self, key: &str, count: usize) {
+        let longest = usize::try_from(self.weights.bytes / 512).unwrap_or(usize::MAX);
+        if count > longest {
+            self.problems.push(ConfigProblem {
+                key: key.to_owned(),
+                expected: format!(
+                    "at most {longest} layers, because the weights have so few bytes"
+                ),
+                found: Some(count.to_string()),
             });
         }
     }

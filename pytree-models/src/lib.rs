@@ -9,14 +9,26 @@
 mod bert;
 mod error;
 mod folder;
+mod gpt2;
+mod llama;
+mod llama_block;
+mod pooling;
+mod resnet;
+mod rotary;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
 mod tokens;
 mod weights;
+pub mod zeros;
 
-pub use bert::{Bert, Pooling};
+pub use bert::Bert;
 pub use error::{ConfigProblem, ModelError};
 pub use folder::Folder;
+pub use gpt2::Gpt2;
+pub use llama::Llama;
+pub use llama_block::LlamaBlock;
+pub use pooling::Pooling;
+pub use resnet::{BasicBlock, ResNet18};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::Tokenizer;
 pub use tokens::Tokens;

@@ -69,11 +69,11 @@ pub use layers::{
     WeightScale, WrapError, avg_pool, eval, eval_where, max_pool, min_pool, train, train_where,
 };
 pub use layers::{
-    AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
+    AttentionDirection, AttentionOptions, DropoutMask, HeadNorm, HeadProjection, KeyValueCache,
     LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder, OutputProjection,
-    SinusoidalPositions, TransformerBlock, TransformerBlockOptions, causal_mask, combine_masks,
-    dot_product_attention, padding_mask, rotary, sinusoidal_positions, try_dot_product_attention,
-    try_rotary, window_mask, with_cache,
+    RotaryScaling, SinusoidalPositions, TransformerBlock, TransformerBlockOptions, causal_mask,
+    combine_masks, dot_product_attention, padding_mask, rotary, sinusoidal_positions,
+    try_dot_product_attention, try_rotary, window_mask, with_cache,
 };
 pub use losses::{
     CrossEntropy, cosine_distance, cosine_similarity, hinge_loss, huber_loss, kl_divergence,

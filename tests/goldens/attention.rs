@@ -151,7 +151,7 @@ fn layer_of(case: &Value, rngs: &mut Rngs) -> MultiHeadAttention {
             bias_init: (options["use_bias"] != false).then_some(Initializer::Zeros),
             ..LinearOptions::default()
         },
-        out_weight_init: None,
+        ..MultiHeadAttentionOptions::default()
     };
     let size = |name: &str| case[name].as_u64().unwrap() as usize;
     MultiHeadAttention::with_options(size("features"), size("heads"), made_with, rngs)
@@ -159,7 +159,7 @@ fn layer_of(case: &Value, rngs: &mut Rngs) -> MultiHeadAttention {
 
 /// The name of a parameter in Flax.
 fn name_in_flax(path: &str) -> String {
-    path.replace("weight", "kernel").replace("_norm", "_ln")
+    path.replace("weight", "kernel").replace("_norm.0", "_ln")
 }
 
 /// The parameters with the names of Flax, compared with or replaced by those of a case.

@@ -126,7 +126,7 @@ fn all_problems_of_a_configuration_are_listed() {
         "cannot build the model of `FOLDER/config.json`:
   vocab_size: expected a positive whole number, found -3
   num_hidden_layers: expected a positive whole number, but the file has no such key
-  hidden_size: expected a multiple of num_attention_heads, 2, found 5
+  hidden_size: expected a multiple of 2 (num_attention_heads), found 5
   position_embedding_type: expected \"absolute\", because this model has nothing else, found \"relative_key\"
   layer_norm_eps: expected a positive number, found \"small\"
   hidden_act: expected the name of an activation: gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh, found \"swiglu\""

@@ -29,11 +29,11 @@ mod weight_norm;
 
 pub use activation::Activation;
 pub use attention::{
-    AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
+    AttentionDirection, AttentionOptions, DropoutMask, HeadNorm, HeadProjection, KeyValueCache,
     LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder, OutputProjection,
-    SinusoidalPositions, TransformerBlock, TransformerBlockOptions, causal_mask, combine_masks,
-    dot_product_attention, padding_mask, rotary, sinusoidal_positions, try_dot_product_attention,
-    try_rotary, window_mask, with_cache,
+    RotaryScaling, SinusoidalPositions, TransformerBlock, TransformerBlockOptions, causal_mask,
+    combine_masks, dot_product_attention, padding_mask, rotary, sinusoidal_positions,
+    try_dot_product_attention, try_rotary, window_mask, with_cache,
 };
 pub use convolution::{
     Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, PerAxis,

@@ -6,12 +6,13 @@ use pytree_transform::{DType, Tensor};
 
 use super::cache::{KeyValueCache, check_room, nan_if_full, positions_from};
 use super::dot_product::{AttentionOptions, Extras, WeightDropout, mix};
+use super::masks::causal_from;
 use super::options::{AttentionDirection, DropoutMask, MultiHeadAttentionOptions};
 use super::projections::{HeadProjection, OutputProjection};
-use super::rotary::try_rotary;
+use super::rotary::{RotaryScaling, try_scaled};
 use super::scores::Mixed;
 use crate::error::{InputError, or_panic};
-use crate::layers::{LayerNorm, LinearOptions, Mode, NormOptions};
+use crate::layers::{LayerNorm, LinearOptions, Mode, NormOptions, RmsNorm};
 use crate::random::{RngStream, Rngs};
 
 const ATTENTION: &str = "MultiHeadAttention";
@@ -51,9 +52,9 @@ pub struct MultiHeadAttention {
     /// The projection to values: a weight `[kv_features, kv_heads, head_dim]`.
     pub value: HeadProjection,
     /// The normalisation of queries: `query_ln` in Flax. `None` means no normalisation.
-    pub query_norm: Option<LayerNorm>,
+    pub query_norm: Option<HeadNorm>,
     /// The normalisation of keys: `key_ln` in Flax. `None` means no normalisation.
-    pub key_norm: Option<LayerNorm>,
+    pub key_norm: Option<HeadNorm>,
     /// The projection of the results of all heads: a weight `[heads, head_dim, out]`.
     pub out: OutputProjection,
     /// The cache for decoding, which [`with_cache`](crate::with_cache()) creates. `None` means no cache.
@@ -65,6 +66,12 @@ pub struct MultiHeadAttention {
     /// The base of the [rotary embedding](crate::rotary()) of queries and keys. `None` means no rotary embedding.
     #[r#static]
     pub rotary_base: Option<f64>,
+    /// How the frequencies of the rotary embedding change for longer sequences.
+    #[r#static]
+    pub rotary_scaling: RotaryScaling,
+    /// The number of tokens that a token of a causal layer attends to, itself and those before it. `None` means all of them.
+    #[r#static]
+    pub window: Option<usize>,
     /// The probability that an attention weight is dropped.
     #[r#static]
     pub dropout_rate: f64,
@@ -74,6 +81,16 @@ pub struct MultiHeadAttention {
     /// Attention weights are dropped only in [`Mode::Train`].
     #[r#static]
     pub mode: Mode,
+}
+
+/// The normalisation of each head of queries and keys. A new layer has a [`LayerNorm`] or none; set the fields of the layer to have
+/// an [`RmsNorm`], as in Qwen 3.
+#[derive(Module, Clone, Debug, PartialEq)]
+pub enum HeadNorm {
+    /// A normalisation by mean and variance.
+    Layer(LayerNorm),
+    /// A normalisation by the mean square.
+    Rms(RmsNorm),
 }
 
 /// The inputs that the three projections receive.
@@ -116,7 +133,7 @@ impl MultiHeadAttention {
     ///
     /// # Panics
     /// If `heads` does not divide `qkv_features`, if `kv_heads` does not divide `heads`, if the length of a head is odd
-    /// in a layer with a rotary embedding, if the dropout rate is not in [0, 1), or if there is no stream to draw from.
+    /// in a layer with a rotary embedding, if the window is 0, if the dropout rate is not in [0, 1), or if there is no stream to draw from.
     #[track_caller]
     pub fn with_options(
         features: usize,
@@ -137,8 +154,8 @@ impl MultiHeadAttention {
                 param_dtype: linear.param_dtype,
                 ..norm
             };
-            query_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
-            key_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
+            let mut norm = || HeadNorm::Layer(LayerNorm::with_options(head_dim, norm, rngs));
+            (query_norm, key_norm) = (Some(norm()), Some(norm()));
         }
         let of_output = LinearOptions {
             weight_init: options.out_weight_init.unwrap_or(linear.weight_init),
@@ -161,6 +178,8 @@ impl MultiHeadAttention {
             stream,
             direction: options.direction,
             rotary_base: options.rotary_base,
+            rotary_scaling: options.rotary_scaling,
+            window: options.window,
             dropout_rate: options.dropout_rate,
             dropout_mask: options.dropout_mask,
             mode: Mode::Train,
@@ -261,8 +280,10 @@ impl MultiHeadAttention {
             AttentionDirection::Bidirectional => options.direction,
             AttentionDirection::Causal => AttentionDirection::Causal,
         };
+        let window = self.window.map(|window| (window.saturating_sub(1), 0));
         let options = AttentionOptions {
             direction,
+            local_window: options.local_window.or(window),
             ..options.clone()
         };
         let mixed = self.mixed(&query, &key, &value, &options, None)?;
@@ -292,7 +313,12 @@ impl MultiHeadAttention {
         let positions = positions_from(&cache.index, tokens);
         let query = self.turned(&query, &positions)?;
         let key = self.turned(&key, &positions)?;
-        let (extended, allowed) = cache.extended(&key, &value);
+        let (extended, mut allowed) = cache.extended(&key, &value);
+        if let Some(window) = self.window {
+            // A key that the window has left is one that a token `window` places earlier could attend to.
+            let earlier = positions - Tensor::full(DType::I32, [], window as f64);
+            allowed &= !causal_from(&earlier, cache.length());
+        }
         let options = AttentionOptions {
             mask: mask.cloned(),
             ..AttentionOptions::default()
@@ -321,7 +347,7 @@ impl MultiHeadAttention {
     #[track_caller]
     fn turned(&self, x: &Tensor, positions: &Tensor) -> Result<Tensor, InputError> {
         match self.rotary_base {
-            Some(base) => try_rotary(x, positions, base),
+            Some(base) => try_scaled(x, positions, base, self.rotary_scaling),
             None => Ok(x.clone()),
         }
     }
@@ -357,9 +383,10 @@ impl MultiHeadAttention {
 }
 
 #[track_caller]
-fn normalized(norm: Option<&LayerNorm>, x: Tensor) -> Result<Tensor, InputError> {
+fn normalized(norm: Option<&HeadNorm>, x: Tensor) -> Result<Tensor, InputError> {
     match norm {
-        Some(norm) => norm.try_forward(&x),
+        Some(HeadNorm::Layer(norm)) => norm.try_forward(&x),
+        Some(HeadNorm::Rms(norm)) => norm.try_forward(&x),
         None => Ok(x),
     }
 }
@@ -407,6 +434,10 @@ fn checked_head_dim(
     assert!(
         options.rotary_base.is_none() || head_dim.is_multiple_of(2),
         "MultiHeadAttention expects heads of an even length for a rotary embedding, found {head_dim}; choose `qkv_features` as an even multiple of the {heads} heads"
+    );
+    assert!(
+        options.window != Some(0),
+        "MultiHeadAttention expects a window of at least 1 token, found 0; a token attends at least to itself"
     );
     let rate = options.dropout_rate;
     assert!(

@@ -2,6 +2,7 @@
 
 use pytree_core::Static;
 
+use super::rotary::RotaryScaling;
 use crate::initializers::Initializer;
 use crate::layers::{LinearOptions, NormOptions};
 
@@ -65,6 +66,11 @@ pub struct MultiHeadAttentionOptions {
     /// The base of the [rotary embedding](crate::rotary()) of queries and keys; by default `None`, which means no
     /// rotary embedding. The usual base is 10000 (Su et al. 2021, section 3.2.2).
     pub rotary_base: Option<f64>,
+    /// How the frequencies of the rotary embedding change for longer sequences; by default [`RotaryScaling::None`].
+    pub rotary_scaling: RotaryScaling,
+    /// The number of tokens that a token of a causal layer attends to, itself and those before it; by default `None`, which means
+    /// all of them: `sliding_window` in transformers.
+    pub window: Option<usize>,
     /// The options of the [`LayerNorm`](crate::LayerNorm)s of queries and keys (Dehghani et al. 2023); by default
     /// `None`, which means no normalisation. The `param_dtype` of these options is ignored: the normalisations have the
     /// dtype of the projections. To get `normalize_qk=True` of Flax, which has no bias, write

@@ -6,7 +6,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use super::cache::{check_room, nan_if_full, positions_from};
-use super::rotary::angles;
+use super::rotary::{RotaryScaling, angles};
 use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::initializers::Initializer;
@@ -200,7 +200,11 @@ pub fn sinusoidal_positions(positions: &Tensor, features: usize) -> Tensor {
 #[track_caller]
 fn sines_and_cosines(positions: &Tensor, features: usize, dtype: DType) -> Tensor {
     let wide = at_least_f32_dtype(dtype);
-    let angles = angles(positions, features / 2, 10_000.0, wide);
+    let angles = angles(
+        positions,
+        RotaryScaling::None.frequencies(features / 2, 10_000.0),
+        wide,
+    );
     let pairs = Tensor::stack(&[angles.sin(), angles.cos()], -1);
     let shape = [positions.shape(), &[features]].concat();
     pairs.reshape(shape).convert(dtype)

@@ -1,0 +1,137 @@
+//! GPT-2.
+
+use std::path::Path;
+
+use pytree_core::{Module, shapes};
+use pytree_io::checkpoint::{WeightLayout, WeightNames};
+use pytree_nn::{
+    AttentionDirection, Embed, LayerNorm, LearnedPositions, MultiHeadAttentionOptions, NormOptions,
+    TransformerBlock, TransformerBlockOptions,
+};
+use pytree_transform::Tensor;
+
+use crate::error::ModelError;
+use crate::folder::Folder;
+use crate::zeros;
+
+/// GPT-2 (Radford et al. 2019), such as `openai-community/gpt2` or `distilbert/distilgpt2`. The table of tokens is also the last layer.
+///
+/// # Examples
+/// Each token is the most likely one after those before it. [`with_cache`](pytree_nn::with_cache) keeps the keys and values of
+/// earlier tokens, so each call gets only the new ones.
+/// ```no_run
+/// use pytree_models::Gpt2;
+/// use pytree_nn::with_cache;
+/// use pytree_transform::{Tensor, ix};
+/// let gpt2 = Gpt2::from_pretrained("models/gpt2")?;
+/// let mut decoder = with_cache(&gpt2, [1], 64);
+/// let mut tokens = Tensor::from([[464, 3139, 286, 4881, 318]]);
+/// for _ in 0..16 {
+///     tokens = decoder.forward(&tokens).index(ix![.., -1..]).argmax(-1);
+///     println!("{tokens}");
+/// }
+/// # Ok::<(), pytree_models::ModelError>(())
+/// ```
+#[doc(alias("transformers.GPT2LMHeadModel"))]
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Gpt2 {
+    /// The vectors of the tokens.
+    pub tokens: Embed,
+    /// The vectors of the positions.
+    pub positions: LearnedPositions,
+    /// The blocks, which normalise before each part.
+    pub blocks: Vec<TransformerBlock>,
+    /// The normalisation before the last layer.
+    pub norm: LayerNorm,
+}
+
+impl Gpt2 {
+    /// Loads a folder of Hugging Face.
+    ///
+    /// # Errors
+    /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
+    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let mut folder = Folder::open(folder, &["gpt2"])?;
+        let keys = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head"];
+        let [vocabulary, length, width, blocks, heads] = keys.map(|key| folder.size(key));
+        let hidden = folder
+            .optional_size("n_inner")
+            .unwrap_or(width.saturating_mul(4));
+        let features = ("n_embd", width);
+        folder.check_multiple([("n_head", heads), features]);
+        folder.check_elements(&[("vocab_size", vocabulary), features]);
+        folder.check_elements(&[("n_positions", length), features]);
+        folder.check_layers("n_layer", blocks);
+        folder.check_elements(&[("n_layer", blocks), features, features]);
+        folder.check_elements(&[("n_layer", blocks), ("n_inner", hidden), features]);
+        folder.expect("scale_attn_weights", true);
+        folder.expect("scale_attn_by_inverse_layer_idx", false);
+        folder.expect("tie_word_embeddings", true);
+        let norm = NormOptions {
+            epsilon: Some(folder.number_or("layer_norm_epsilon", 1e-5)),
+            ..NormOptions::default()
+        };
+        let linear = zeros::linear(true);
+        let attention = MultiHeadAttentionOptions {
+            direction: AttentionDirection::Causal,
+            linear,
+            ..MultiHeadAttentionOptions::default()
+        };
+        let block = TransformerBlockOptions {
+            attention,
+            hidden: Some(hidden),
+            activation: folder.activation("activation_function"),
+            norm,
+            ..TransformerBlockOptions::default()
+        };
+        let table = zeros::table();
+        // Files of `GPT2LMHeadModel` have a prefix.
+        let renamed = |name: &str| name.strip_prefix("transformer.").unwrap_or(name).to_owned();
+        folder.load(names(), renamed, |rngs| Self {
+            tokens: Embed::with_options(vocabulary, width, table, rngs),
+            positions: LearnedPositions::with_options(length, width, table, rngs),
+            blocks: (0..blocks)
+                .map(|_| TransformerBlock::with_options(width, heads, block, rngs))
+                .collect(),
+            norm: LayerNorm::with_options(width, norm, rngs),
+        })
+    }
+
+    /// Returns the names of transformers, by which [`save_with`](pytree_io::checkpoint::save_with) writes a file for it.
+    pub fn names(&self) -> WeightNames {
+        names()
+    }
+
+    /// Returns the logits of the next token after each token: `[batch, tokens, vocabulary]`.
+    ///
+    /// # Panics
+    /// If there are more tokens than positions. Under `jit` with a cache, the logits are NaN instead.
+    #[shapes(tokens = "i32[batch tokens]", return = "float[batch tokens _]")]
+    #[track_caller]
+    pub fn forward(&mut self, tokens: &Tensor) -> Tensor {
+        let mut x = self.positions.forward(&self.tokens.forward(tokens));
+        for block in &mut self.blocks {
+            x = block.forward(&x);
+        }
+        self.tokens.attend(&self.norm.forward(&x))
+    }
+}
+
+/// The names of `GPT2Model` in transformers.
+fn names() -> WeightNames {
+    let attention = ["query", "key", "value"].map(|part| format!("blocks[{{i}}].attention.{part}"));
+    WeightNames::pytorch()
+        .rename("wte", "tokens")
+        .rename("wpe", "positions")
+        .rename("h.{i}.ln_1", "blocks[{i}].attention_norm")
+        .split("h.{i}.attn.c_attn", attention)
+        .rename("h.{i}.attn.c_proj", "blocks[{i}].attention.out")
+        .rename("h.{i}.ln_2", "blocks[{i}].mlp_norm")
+        .rename("h.{i}.mlp.c_fc", "blocks[{i}].mlp.layers[0]")
+        .rename("h.{i}.mlp.c_proj", "blocks[{i}].mlp.layers[1]")
+        .layout("blocks[{i}]", WeightLayout::OutputsLast) // `Conv1D` is not transposed
+        .rename("ln_f", "norm")
+        .ignore("h.{i}.attn.bias")
+        .ignore("h.{i}.attn.masked_bias")
+        .tied("wte", "lm_head")
+}

@@ -1,0 +1,209 @@
+//! Llama, and the models with its architecture. Its block is in `llama_block.rs`.
+
+use std::path::Path;
+
+use pytree_core::{Module, shapes};
+use pytree_io::checkpoint::WeightNames;
+use pytree_nn::{
+    AttentionDirection, Embed, HeadNorm, Linear, MultiHeadAttentionOptions, NormOptions, RmsNorm,
+};
+use pytree_transform::Tensor;
+
+use crate::error::ModelError;
+use crate::folder::Folder;
+use crate::llama_block::LlamaBlock;
+use crate::rotary::rotary;
+use crate::zeros;
+
+/// Llama (Touvron et al. 2023) and, by configuration, Qwen 2 and 3, `SmolLM` and Mistral: rotary positions, grouped queries, a gated
+/// perceptron, and normalisations by the mean square. The weights are f32 in memory: `nn::convert_floats` makes them bf16.
+///
+/// # Examples
+/// ```no_run
+/// use pytree_models::Llama;
+/// use pytree_nn::with_cache;
+/// use pytree_transform::{Tensor, ix};
+/// let llama = Llama::from_pretrained("models/SmolLM2-135M")?;
+/// let mut decoder = with_cache(&llama, [1], 64);
+/// let mut tokens = Tensor::from([[1, 2, 3]]); // the tokens of a text
+/// for _ in 0..16 {
+///     tokens = decoder.forward(&tokens).index(ix![.., -1..]).argmax(-1);
+///     println!("{tokens}");
+/// }
+/// # Ok::<(), pytree_models::ModelError>(())
+/// ```
+#[doc(alias(
+    "transformers.LlamaForCausalLM",
+    "transformers.Qwen3ForCausalLM",
+    "transformers.MistralForCausalLM"
+))]
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Llama {
+    /// The vectors of the tokens.
+    pub tokens: Embed,
+    /// The blocks.
+    pub blocks: Vec<LlamaBlock>,
+    /// The normalisation before the last layer.
+    pub norm: RmsNorm,
+    /// The last layer. `None` if it is the table of tokens.
+    pub head: Option<Linear>,
+}
+
+impl Llama {
+    /// Loads a folder of Hugging Face.
+    ///
+    /// # Errors
+    /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
+    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let mut folder = Folder::open(folder, &["llama", "mistral", "qwen2", "qwen3"])?;
+        let keys = [
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+        ];
+        let [vocabulary, width, blocks, heads, hidden] = keys.map(|key| folder.size(key));
+        let kv_heads = folder.optional_size("num_key_value_heads").unwrap_or(heads);
+        let head_dim = folder.optional_size("head_dim").unwrap_or_else(|| {
+            folder.check_multiple([("num_attention_heads", heads), ("hidden_size", width)]);
+            width / heads
+        });
+        folder.check_multiple([
+            ("num_key_value_heads", kv_heads),
+            ("num_attention_heads", heads),
+        ]);
+        folder.check_multiple([("the length of a rotary pair", 2), ("head_dim", head_dim)]);
+        let (layers, features) = (("num_hidden_layers", blocks), ("hidden_size", width));
+        folder.check_layers("num_hidden_layers", blocks);
+        folder.check_elements(&[("vocab_size", vocabulary), features]);
+        folder.check_elements(&[layers, ("intermediate_size", hidden), features]);
+        folder.check_elements(&[
+            layers,
+            ("num_attention_heads", heads),
+            ("head_dim", head_dim),
+            features,
+        ]);
+        let (is_qwen2, is_qwen3) = ["qwen2", "qwen3"]
+            .map(|name| folder.text("model_type") == name)
+            .into();
+        if is_qwen2 || is_qwen3 {
+            // Its key `sliding_window` has no effect without this one.
+            folder.expect("use_sliding_window", false);
+        }
+        let mlp = zeros::linear(folder.flag_or("mlp_bias", false));
+        let has_bias = folder.flag_or("attention_bias", is_qwen2);
+        let (rotary_base, rotary_scaling) = rotary(&mut folder);
+        let window = folder.optional_size("sliding_window");
+        let attention = MultiHeadAttentionOptions {
+            qkv_features: Some(heads.saturating_mul(head_dim)),
+            kv_heads: Some(kv_heads),
+            direction: AttentionDirection::Causal,
+            rotary_base: Some(rotary_base),
+            rotary_scaling,
+            window: window.filter(|_| !is_qwen2 && !is_qwen3),
+            linear: zeros::linear(has_bias),
+            ..MultiHeadAttentionOptions::default()
+        };
+        let norm = NormOptions {
+            epsilon: Some(folder.number_or("rms_norm_eps", 1e-6)),
+            ..NormOptions::default()
+        };
+        let is_tied = folder.flag_or("tie_word_embeddings", false);
+        let activation = folder.activation("hidden_act");
+        let table = zeros::table();
+        folder.load(names(is_tied), str::to_owned, |rngs| Self {
+            tokens: Embed::with_options(vocabulary, width, table, rngs),
+            blocks: (0..blocks)
+                .map(|_| {
+                    let mut block =
+                        LlamaBlock::new([width, heads, hidden], attention, norm, mlp, rngs);
+                    block.activation = activation;
+                    if is_qwen2 {
+                        block.attention.out.bias = None;
+                    }
+                    if is_qwen3 {
+                        let mut norm =
+                            || HeadNorm::Rms(RmsNorm::with_options(head_dim, norm, rngs));
+                        block.attention.query_norm = Some(norm());
+                        block.attention.key_norm = Some(norm());
+                    }
+                    block
+                })
+                .collect(),
+            norm: RmsNorm::with_options(width, norm, rngs),
+            head: (!is_tied)
+                .then(|| Linear::with_options(width, vocabulary, zeros::linear(false), rngs)),
+        })
+    }
+
+    /// Returns the names of transformers, by which [`save_with`](pytree_io::checkpoint::save_with) writes a file for it.
+    pub fn names(&self) -> WeightNames {
+        names(self.head.is_none())
+    }
+
+    /// Returns the logits of the next token after each token: `[batch, tokens, vocabulary]`.
+    ///
+    /// # Panics
+    /// If the model has a cache with too little room. Under `jit`, the logits are NaN instead.
+    #[shapes(tokens = "i32[batch tokens]", return = "float[batch tokens _]")]
+    #[track_caller]
+    pub fn forward(&mut self, tokens: &Tensor) -> Tensor {
+        let mut x = self.tokens.forward(tokens);
+        for block in &mut self.blocks {
+            x = block.forward(&x);
+        }
+        let x = self.norm.forward(&x);
+        match &self.head {
+            Some(head) => head.forward(&x),
+            None => self.tokens.attend(&x),
+        }
+    }
+}
+
+/// The names of `LlamaForCausalLM` in transformers.
+fn names(is_tied: bool) -> WeightNames {
+    let names = WeightNames::pytorch()
+        .rename("model.embed_tokens", "tokens")
+        .rename("model.norm", "norm")
+        .rename("lm_head", "head")
+        .rename(
+            "model.layers.{i}.input_layernorm",
+            "blocks[{i}].attention_norm",
+        )
+        .rename(
+            "model.layers.{i}.post_attention_layernorm",
+            "blocks[{i}].mlp_norm",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.q_proj",
+            "blocks[{i}].attention.query",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.k_proj",
+            "blocks[{i}].attention.key",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.v_proj",
+            "blocks[{i}].attention.value",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.o_proj",
+            "blocks[{i}].attention.out",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.q_norm",
+            "blocks[{i}].attention.query_norm.0",
+        )
+        .rename(
+            "model.layers.{i}.self_attn.k_norm",
+            "blocks[{i}].attention.key_norm.0",
+        )
+        .rename("model.layers.{i}.mlp.{part}_proj", "blocks[{i}].{part}")
+        .ignore("model.layers.{i}.self_attn.rotary_emb");
+    if is_tied {
+        names.tied("model.embed_tokens", "lm_head")
+    } else {
+        names
+    }
+}
