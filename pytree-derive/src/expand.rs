@@ -40,11 +40,12 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
 /// Puts generated code into its own scope. The scope imports the trait `Fallback`, which the generated checks of field
 /// types need.
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
-    let root = &input.root;
+    let (root, import) = (&input.root, input.path.imported());
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
         #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
         const _: () = {
+            #import
             use #root::field::Fallback as _;
             #code
         };

@@ -75,9 +75,10 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
         &quote!(#root::axes::BindsAxis<__NAME>),
         &none,
     );
+    let import = input.path.imported();
     quote! {
         #errors
-        const _: () = { #pytree #of #select #(#kinds)* #module #named #binds };
+        const _: () = { #import #pytree #of #select #(#kinds)* #module #named #binds };
     }
 }
 

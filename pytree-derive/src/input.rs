@@ -39,6 +39,9 @@ pub(crate) enum Kind {
 /// A parsed struct or enum.
 pub(crate) struct Input<'a> {
     pub(crate) macro_: Macro,
+    /// The path of the library's items.
+    pub(crate) path: Root,
+    /// The name of this path in the scope of the generated code.
     pub(crate) root: Root,
     pub(crate) ident: &'a Ident,
     pub(crate) generics: &'a Generics,
@@ -125,7 +128,8 @@ impl<'a> Input<'a> {
         }
         Self {
             macro_,
-            root: Root::new(entry, renamed.as_ref()),
+            path: Root::new(entry, renamed.as_ref()),
+            root: Root::alias(),
             ident: &input.ident,
             generics: &input.generics,
             variants,

@@ -31,6 +31,17 @@ impl Root {
         };
         Self(quote!(#core::__derive_0_1))
     }
+
+    /// Returns the name that [`imported`](Self::imported) gives this path. It is shorter, and generated code has it often.
+    pub(crate) fn alias() -> Self {
+        Self(quote!(__core))
+    }
+
+    /// Returns the import of the path under its short name, for the scope of generated code.
+    pub(crate) fn imported(&self) -> TokenStream {
+        let (Self(path), alias) = (self, Self::alias());
+        quote!(use #path as #alias;)
+    }
 }
 
 impl ToTokens for Root {

@@ -27,7 +27,8 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
             }
         };
         let stub = fallback::stub(&read, &none, &trait_, &body);
-        return quote!(#errors const _: () = { #stub };);
+        let import = read.path.imported();
+        return quote!(#errors const _: () = { #import #stub };);
     }
     let eq = equality(&read);
     let hash = match_self(

@@ -116,7 +116,7 @@ fn crate_path_is_default_or_given() {
     for name in ["Module", "Pytree", "Static", "Leaf", "Collection"] {
         let item = "struct Unit;";
         let of_core = text(&derive_for(name, item, Entry::Core));
-        assert!(of_core.contains("::pytree_core::__derive_0_1::"), "{name}");
+        assert!(of_core.contains("::pytree_core::__derive_0_1"), "{name}");
         assert!(!of_core.contains("::pytree::"), "{name}");
         let of_facade = text(&derive_for(name, item, Entry::Facade));
         assert!(of_facade.contains("::pytree::core::"), "{name}");
@@ -176,11 +176,11 @@ fn each_kind_has_its_own_checks() {
     for (field, names) in checks {
         let expanded = text(&derive("Module", &format!("struct Model {{ {field} }}")));
         let found = expanded
-            .matches("<Fieldas::pytree_core::__derive_0_1::field::")
+            .matches("<Fieldas__core::field::")
             .count();
         assert_eq!(found, names.len(), "{field}");
         for name in names {
-            let check = format!("<Fieldas::pytree_core::__derive_0_1::field::{name}<");
+            let check = format!("<Fieldas__core::field::{name}<");
             assert!(expanded.contains(&check), "{check} for {field}");
         }
     }
@@ -198,19 +198,19 @@ fn generic_fields_are_bounded_by_kind() {
     ));
     for bound in [
         "M:'static,P:'static,S:'static,C:'static,O:'static,",
-        "M:::pytree_core::__derive_0_1::field::ModuleField,",
-        "Vec<P>:::pytree_core::__derive_0_1::field::ParamField,",
-        "S:::pytree_core::__derive_0_1::field::StateField,",
-        "C:::pytree_core::__derive_0_1::StaticValue,",
-        "for<'__a>Other:::pytree_core::__derive_0_1::PytreeOf<__L>,",
+        "M:__core::field::ModuleField,",
+        "Vec<P>:__core::field::ParamField,",
+        "S:__core::field::StateField,",
+        "C:__core::StaticValue,",
+        "for<'__a>Other:__core::PytreeOf<__L>,",
     ] {
         assert!(expanded.contains(bound), "{bound}");
     }
-    assert!(!expanded.contains("Other:::pytree_core::__derive_0_1::field::ModuleField"));
+    assert!(!expanded.contains("Other:__core::field::ModuleField"));
     let container = text(&derive("Pytree", "struct Pair<A>(A);"));
-    assert!(container.contains("A:::pytree_core::__derive_0_1::Pytree,"));
+    assert!(container.contains("A:__core::Pytree,"));
     let setting = text(&derive("Static", "struct Setting<A>(A);"));
-    assert!(setting.contains("A:::pytree_core::__derive_0_1::StaticValue,"));
+    assert!(setting.contains("A:__core::StaticValue,"));
 }
 
 #[test]
@@ -219,9 +219,9 @@ fn recursive_generic_field_is_checked_in_function() {
         "Module",
         "struct Node<T> where T: Copy, { #[param] value: T, children: Vec<Self> }",
     ));
-    assert!(expanded.contains("fn__is<__T:::pytree_core::__derive_0_1::field::ModuleField>(){}"));
+    assert!(expanded.contains("fn__is<__T:__core::field::ModuleField>(){}"));
     assert!(expanded.contains(
-        "fn__check<T>()whereT:Copy,T:'static,T:::pytree_core::__derive_0_1::field::ParamField,{"
+        "fn__check<T>()whereT:Copy,T:'static,T:__core::field::ParamField,{"
     ));
     assert!(expanded.contains("__is::<Vec<Node<T>>>();"));
     assert!(!expanded.contains("Vec<Node<T>>:"));

@@ -1,30 +1,31 @@
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
 #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
 const _: () = {
-    use ::pytree_core::__derive_0_1::field::Fallback as _;
+    use ::pytree_core::__derive_0_1 as __core;
+    use __core::field::Fallback as _;
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Linear>;
+        type __Probe = __core::field::Probe<Linear>;
         const __UNFIT: [bool; 1usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_HASHER),
+            !(__core::field::Probe::<Linear>::IS_MODULE
+                || __core::field::Probe::<Linear>::IS_PARAM
+                || __core::field::Probe::<Linear>::IS_STATE
+                || __core::field::Probe::<Linear>::IS_VALUE
+                || __core::field::Probe::<Linear>::IS_HASHER),
         ];
         &[
-            <Linear as ::pytree_core::__derive_0_1::field::ArrayNeedsKind<
+            <Linear as __core::field::ArrayNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::NumberNeedsKind<
+            <Linear as __core::field::NumberNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::LeafNeedsKind<
+            <Linear as __core::field::LeafNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && __Probe::HOLDS_ARRAYS
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
+            <Linear as __core::field::IntegerNeedsKind<
                 {
                     (!__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && !__Probe::HOLDS_ARRAYS)
@@ -32,145 +33,119 @@ const _: () = {
                             && !__Probe::IS_STATE && __Probe::IS_SIZE)
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
+            <Linear as __core::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __Probe::IS_VALUE && !__Probe::IS_SIZE
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <Linear as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
+                        && __core::field::Probe::<Linear>::IS_COUNTED
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <Linear as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_CELL
+                        && __core::field::Probe::<Linear>::IS_CELL
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+            <Linear as __core::field::FieldMixesKinds<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_CELL)
-                        && (::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Linear>::IS_COUNTED
+                            || __core::field::Probe::<Linear>::IS_CELL)
+                        && (__core::field::Probe::<Linear>::IS_TUPLE
+                            || __core::field::Probe::<Linear>::IS_PYTREE)
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+            <Linear as __core::field::TypeNeedsDerive<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_CELL
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Linear>::IS_COUNTED
+                            || __core::field::Probe::<Linear>::IS_CELL
+                            || __core::field::Probe::<Linear>::IS_TUPLE
+                            || __core::field::Probe::<Linear>::IS_PYTREE)
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<f32>;
+        type __Probe = __core::field::Probe<f32>;
         const __UNFIT: [bool; 1usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+            !(__core::field::Probe::<f32>::IS_MODULE
+                || __core::field::Probe::<f32>::IS_PARAM
+                || __core::field::Probe::<f32>::IS_STATE
+                || __core::field::Probe::<f32>::IS_VALUE
+                || __core::field::Probe::<f32>::IS_HASHER),
         ];
         &[
-            <f32 as ::pytree_core::__derive_0_1::field::ParamOfModule<
+            <f32 as __core::field::ParamOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_PARAM },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::ParamNotFloat<
+            <f32 as __core::field::ParamNotFloat<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
+            <f32 as __core::field::ParamNotLeaf<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                f32,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<f32>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                            && __core::field::Probe::<f32>::IS_CELL)
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <f32 as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                        && __UNFIT[0usize] && __core::field::Probe::<f32>::IS_COUNTED
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <f32 as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                        && __UNFIT[0usize] && __core::field::Probe::<f32>::IS_CELL
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<String>;
+        type __Probe = __core::field::Probe<String>;
         &[
-            <String as ::pytree_core::__derive_0_1::field::StaticOfModule<
+            <String as __core::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<String>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::__derive_0_1::field::StaticOfArrays<
+            <String as __core::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<String>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::__derive_0_1::field::StaticNotComparable<
+            <String as __core::field::StaticNotComparable<
                 {
-                    !__Probe::IS_VALUE
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
+                    !__Probe::IS_VALUE && !(__core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::NodeShapes for Layer {
-        const SHAPES: &'static [::pytree_core::__derive_0_1::shape::NodeShape] = {
+    impl __core::field::NodeShapes for Layer {
+        const SHAPES: &'static [__core::shape::NodeShape] = {
             enum __Definition {}
             &[
-                ::pytree_core::__derive_0_1::shape::NodeShape {
-                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
+                __core::shape::NodeShape {
+                    kind: __core::shape::NodeKind::Struct,
                     name: "Layer::Identity",
                     fields: &[],
                     statics: &[],
@@ -178,14 +153,14 @@ const _: () = {
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },
-                ::pytree_core::__derive_0_1::shape::NodeShape {
-                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::TupleStruct,
+                __core::shape::NodeShape {
+                    kind: __core::shape::NodeKind::TupleStruct,
                     name: "Layer::Linear",
                     fields: &[
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "0",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::Module,
+                                __core::FieldKind::Module,
                             ),
                             axes: ::core::option::Option::None,
                         },
@@ -195,15 +170,13 @@ const _: () = {
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },
-                ::pytree_core::__derive_0_1::shape::NodeShape {
-                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
+                __core::shape::NodeShape {
+                    kind: __core::shape::NodeKind::Struct,
                     name: "Layer::Scale",
                     fields: &[
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "factor",
-                            kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::Param,
-                            ),
+                            kind: ::core::option::Option::Some(__core::FieldKind::Param),
                             axes: ::core::option::Option::None,
                         },
                     ],
@@ -216,20 +189,17 @@ const _: () = {
         };
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::Pytree for Layer {
-        fn visit<'__a>(
-            &'__a self,
-            __visitor: &mut dyn ::pytree_core::__derive_0_1::Visitor<'__a>,
-        ) {
+    impl __core::Pytree for Layer {
+        fn visit<'__a>(&'__a self, __visitor: &mut dyn __core::Visitor<'__a>) {
             match self {
                 Self::Identity {} => {
                     if __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[0usize]
                             },
                             0usize,
-                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                        ) == __core::Visit::Descend
                     {
                         __visitor.exit();
                     }
@@ -238,14 +208,12 @@ const _: () = {
                     if __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[1usize]
                             },
                             1usize,
-                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                        ) == __core::Visit::Descend
                     {
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::visit(__field_0, __visitor);
+                        __core::field::Probe::<Linear>::visit(__field_0, __visitor);
                         __visitor.exit();
                     }
                 }
@@ -253,72 +221,57 @@ const _: () = {
                     if __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[2usize]
                             },
                             1usize,
-                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                        ) == __core::Visit::Descend
                     {
                         __visitor
                             .aux(
-                                ::pytree_core::__derive_0_1::field::as_static([
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        String,
-                                    >::by_value(__field_1),
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        String,
-                                    >::by_debug(__field_1),
+                                __core::field::as_static([
+                                    __core::field::Probe::<String>::by_value(__field_1),
+                                    __core::field::Probe::<String>::by_debug(__field_1),
                                 ]),
                             );
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            f32,
-                        >::visit(__field_0, __visitor);
+                        __core::field::Probe::<f32>::visit(__field_0, __visitor);
                         __visitor.exit();
                     }
                 }
             }
         }
         fn unflatten(
-            __source: &mut ::pytree_core::__derive_0_1::Unflattener<'_>,
-        ) -> ::core::result::Result<Self, ::pytree_core::__derive_0_1::TreeError> {
+            __source: &mut __core::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, __core::TreeError> {
             if __source
-                .is_next(const {
-                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
-                })
+                .is_next(const { &<Self as __core::field::NodeShapes>::SHAPES[0usize] })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[0usize]
                             },
                             0usize,
                         )?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::__derive_0_1::Unflattener::exit(
-                            __source,
-                            Self::Identity {},
-                        ),
+                        __core::Unflattener::exit(__source, Self::Identity {}),
                     )
                 };
             }
             if __source
-                .is_next(const {
-                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
-                })
+                .is_next(const { &<Self as __core::field::NodeShapes>::SHAPES[1usize] })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[1usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[1usize]
                             },
                             1usize,
                         )?;
-                    let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
-                        Linear,
-                    >::unflatten(__source)?;
+                    let __field_0 = __core::field::Probe::<Linear>::unflatten(__source)?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::__derive_0_1::Unflattener::exit(
+                        __core::Unflattener::exit(
                             __source,
                             Self::Linear { 0: __field_0 },
                         ),
@@ -326,33 +279,27 @@ const _: () = {
                 };
             }
             if __source
-                .is_next(const {
-                    &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
-                })
+                .is_next(const { &<Self as __core::field::NodeShapes>::SHAPES[2usize] })
             {
                 return {
                     __source
                         .enter_fixed(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[2usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[2usize]
                             },
                             1usize,
                         )?;
-                    let __field_1 = match ::pytree_core::__derive_0_1::field::Probe::<
+                    let __field_1 = match __core::field::Probe::<
                         String,
                     >::unflatten_by_value(__source) {
                         ::core::option::Option::Some(__value) => __value?,
                         ::core::option::Option::None => {
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                String,
-                            >::unflatten_static(__source)?
+                            __core::field::Probe::<String>::unflatten_static(__source)?
                         }
                     };
-                    let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
-                        f32,
-                    >::unflatten(__source)?;
+                    let __field_0 = __core::field::Probe::<f32>::unflatten(__source)?;
                     ::core::result::Result::Ok(
-                        ::pytree_core::__derive_0_1::Unflattener::exit(
+                        __core::Unflattener::exit(
                             __source,
                             Self::Scale {
                                 factor: __field_0,
@@ -363,7 +310,7 @@ const _: () = {
                 };
             }
             ::core::result::Result::Err(
-                ::pytree_core::__derive_0_1::Unflattener::wrong_node(
+                __core::Unflattener::wrong_node(
                     __source,
                     ::core::any::type_name::<Self>(),
                 ),
@@ -371,17 +318,15 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<
-        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
-    > ::pytree_core::__derive_0_1::PytreeOf<__L> for Layer
+    impl<__L: __core::Leaf + ::core::clone::Clone> __core::PytreeOf<__L> for Layer
     where
-        for<'__a> Linear: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> f32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Linear: __core::PytreeOf<__L>,
+        for<'__a> f32: __core::PytreeOf<__L>,
     {
         #[inline]
         fn __is_plain() -> bool {
-            true && <Linear as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
-                && <f32 as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+            true && <Linear as __core::PytreeOf<__L>>::__is_plain()
+                && <f32 as __core::PytreeOf<__L>>::__is_plain()
         }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
@@ -392,14 +337,10 @@ const _: () = {
             match self {
                 Self::Identity {} => {}
                 Self::Linear { 0: __field_0 } => {
-                    <Linear as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_0, __visit);
+                    <Linear as __core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
-                    <f32 as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_0, __visit);
+                    <f32 as __core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
                 }
             }
         }
@@ -414,7 +355,7 @@ const _: () = {
                 (Self::Identity {}, Self::Identity {}) => true,
                 (Self::Linear { 0: __field_0 }, Self::Linear { 0: __field_0_other }) => {
                     true
-                        && <Linear as ::pytree_core::__derive_0_1::PytreeOf<
+                        && <Linear as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
                 }
@@ -423,24 +364,16 @@ const _: () = {
                     Self::Scale { factor: __field_0_other, name: __field_1_other },
                 ) => {
                     true
-                        && <f32 as ::pytree_core::__derive_0_1::PytreeOf<
+                        && <f32 as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
-                        && ::pytree_core::__derive_0_1::field::as_static([
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                String,
-                            >::by_value(__field_1),
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                String,
-                            >::by_debug(__field_1),
+                        && __core::field::as_static([
+                            __core::field::Probe::<String>::by_value(__field_1),
+                            __core::field::Probe::<String>::by_debug(__field_1),
                         ])
-                            == ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_value(__field_1_other),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_debug(__field_1_other),
+                            == __core::field::as_static([
+                                __core::field::Probe::<String>::by_value(__field_1_other),
+                                __core::field::Probe::<String>::by_debug(__field_1_other),
                             ])
                 }
                 _ => false,
@@ -455,16 +388,16 @@ const _: () = {
             match self {
                 Self::Identity {} => Self::Identity {},
                 Self::Linear { 0: __field_0 } => {
-                    let __field_0 = <Linear as ::pytree_core::__derive_0_1::PytreeOf<
+                    let __field_0 = <Linear as __core::PytreeOf<
                         __L,
                     >>::map_leaves(__field_0, __function);
                     Self::Linear { 0: __field_0 }
                 }
                 Self::Scale { factor: __field_0, name: __field_1 } => {
-                    let __field_0 = <f32 as ::pytree_core::__derive_0_1::PytreeOf<
+                    let __field_0 = <f32 as __core::PytreeOf<
                         __L,
                     >>::map_leaves(__field_0, __function);
-                    let __field_1 = ::pytree_core::__derive_0_1::field::Probe::<
+                    let __field_1 = __core::field::Probe::<
                         String,
                     >::clone_static(__field_1);
                     Self::Scale {
@@ -476,23 +409,21 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<
-        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
-    > ::pytree_core::__derive_0_1::SelectPart<__L> for Layer
+    impl<__L: __core::Leaf + ::core::clone::Clone> __core::SelectPart<__L> for Layer
     where
-        for<'__a> Linear: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> f32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Linear: __core::PytreeOf<__L>,
+        for<'__a> f32: __core::PytreeOf<__L>,
     {
-        type Part = ::pytree_core::__derive_0_1::Partition<Self, __L>;
+        type Part = __core::Partition<Self, __L>;
         fn select_part(
-            __tree: ::pytree_core::__derive_0_1::Tree<__L>,
-        ) -> ::core::result::Result<Self::Part, ::pytree_core::__derive_0_1::TreeError> {
-            ::pytree_core::__derive_0_1::select_partition(__tree)
+            __tree: __core::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, __core::TreeError> {
+            __core::select_partition(__tree)
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::axes::NamedAxes for Layer {
-        fn bind_axes(&self, __scope: &mut ::pytree_core::__derive_0_1::axes::Scope) {
+    impl __core::axes::NamedAxes for Layer {
+        fn bind_axes(&self, __scope: &mut __core::axes::Scope) {
             match self {
                 Self::Identity { .. } => {}
                 Self::Linear { .. } => {}
@@ -501,26 +432,24 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::ModuleField for Layer {}
+    impl __core::field::ModuleField for Layer {}
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::HoldsArrays for Layer {}
+    impl __core::field::HoldsArrays for Layer {}
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::Module for Layer {
-        fn registry(&self) -> ::pytree_core::__derive_0_1::Registry<'_> {
+    impl __core::Module for Layer {
+        fn registry(&self) -> __core::Registry<'_> {
             match self {
-                Self::Identity { .. } => {
-                    ::pytree_core::__derive_0_1::Registry::Borrowed(const { &[] })
-                }
+                Self::Identity { .. } => __core::Registry::Borrowed(const { &[] }),
                 Self::Linear { .. } => {
-                    ::pytree_core::__derive_0_1::Registry::Borrowed(const {
-                        &[("0", ::pytree_core::__derive_0_1::FieldKind::Module)]
+                    __core::Registry::Borrowed(const {
+                        &[("0", __core::FieldKind::Module)]
                     })
                 }
                 Self::Scale { .. } => {
-                    ::pytree_core::__derive_0_1::Registry::Borrowed(const {
+                    __core::Registry::Borrowed(const {
                         &[
-                            ("factor", ::pytree_core::__derive_0_1::FieldKind::Param),
-                            ("name", ::pytree_core::__derive_0_1::FieldKind::Static),
+                            ("factor", __core::FieldKind::Param),
+                            ("name", __core::FieldKind::Static),
                         ]
                     })
                 }
@@ -528,10 +457,7 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::ModuleType for Layer {
-        const REGISTRY: &'static [(
-            &'static str,
-            ::pytree_core::__derive_0_1::FieldKind,
-        )] = &[];
+    impl __core::ModuleType for Layer {
+        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[];
     }
 };

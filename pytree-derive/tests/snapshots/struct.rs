@@ -1,35 +1,36 @@
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
 #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
 const _: () = {
-    use ::pytree_core::__derive_0_1::field::Fallback as _;
+    use ::pytree_core::__derive_0_1 as __core;
+    use __core::field::Fallback as _;
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Vec<Linear>>;
+        type __Probe = __core::field::Probe<Vec<Linear>>;
         const __UNFIT: [bool; 2usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_HASHER),
-            !(::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_HASHER),
+            !(__core::field::Probe::<Vec<Linear>>::IS_MODULE
+                || __core::field::Probe::<Vec<Linear>>::IS_PARAM
+                || __core::field::Probe::<Vec<Linear>>::IS_STATE
+                || __core::field::Probe::<Vec<Linear>>::IS_VALUE
+                || __core::field::Probe::<Vec<Linear>>::IS_HASHER),
+            !(__core::field::Probe::<Linear>::IS_MODULE
+                || __core::field::Probe::<Linear>::IS_PARAM
+                || __core::field::Probe::<Linear>::IS_STATE
+                || __core::field::Probe::<Linear>::IS_VALUE
+                || __core::field::Probe::<Linear>::IS_HASHER),
         ];
         &[
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::ArrayNeedsKind<
+            > as __core::field::ArrayNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::NumberNeedsKind<
+            > as __core::field::NumberNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::LeafNeedsKind<
+            > as __core::field::LeafNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && __Probe::HOLDS_ARRAYS
@@ -37,7 +38,7 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
+            > as __core::field::IntegerNeedsKind<
                 {
                     (!__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
                         && !__Probe::HOLDS_ARRAYS)
@@ -47,7 +48,7 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
+            > as __core::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __Probe::IS_VALUE && !__Probe::IS_SIZE
@@ -55,435 +56,357 @@ const _: () = {
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            > as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::IS_COUNTED
+                        && __core::field::Probe::<Vec<Linear>>::IS_COUNTED
                 },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            > as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::IS_CELL
+                        && __core::field::Probe::<Vec<Linear>>::IS_CELL
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <Linear as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
+                        && __core::field::Probe::<Linear>::IS_COUNTED
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <Linear as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_CELL
+                        && __core::field::Probe::<Linear>::IS_CELL
                 },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+            > as __core::field::FieldMixesKinds<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Vec<Linear>,
-                            >::IS_CELL)
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Vec<Linear>,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Vec<Linear>>::IS_COUNTED
+                            || __core::field::Probe::<Vec<Linear>>::IS_CELL)
+                        && (__core::field::Probe::<Vec<Linear>>::IS_TUPLE
+                            || __core::field::Probe::<Vec<Linear>>::IS_PYTREE)
                 },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+            > as __core::field::TypeNeedsDerive<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Vec<Linear>,
-                            >::IS_CELL
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Vec<Linear>,
-                            >::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Vec<Linear>,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Vec<Linear>>::IS_COUNTED
+                            || __core::field::Probe::<Vec<Linear>>::IS_CELL
+                            || __core::field::Probe::<Vec<Linear>>::IS_TUPLE
+                            || __core::field::Probe::<Vec<Linear>>::IS_PYTREE)
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+            <Linear as __core::field::FieldMixesKinds<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_CELL)
-                        && (::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Linear>::IS_COUNTED
+                            || __core::field::Probe::<Linear>::IS_CELL)
+                        && (__core::field::Probe::<Linear>::IS_TUPLE
+                            || __core::field::Probe::<Linear>::IS_PYTREE)
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+            <Linear as __core::field::TypeNeedsDerive<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            Linear,
-                        >::IS_COUNTED
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_CELL
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_TUPLE
-                            || ::pytree_core::__derive_0_1::field::Probe::<
-                                Linear,
-                            >::IS_PYTREE)
+                        && !(__core::field::Probe::<Linear>::IS_COUNTED
+                            || __core::field::Probe::<Linear>::IS_CELL
+                            || __core::field::Probe::<Linear>::IS_TUPLE
+                            || __core::field::Probe::<Linear>::IS_PYTREE)
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array2<f32>>;
+        type __Probe = __core::field::Probe<Array2<f32>>;
         const __UNFIT: [bool; 2usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_HASHER),
-            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+            !(__core::field::Probe::<Array2<f32>>::IS_MODULE
+                || __core::field::Probe::<Array2<f32>>::IS_PARAM
+                || __core::field::Probe::<Array2<f32>>::IS_STATE
+                || __core::field::Probe::<Array2<f32>>::IS_VALUE
+                || __core::field::Probe::<Array2<f32>>::IS_HASHER),
+            !(__core::field::Probe::<f32>::IS_MODULE
+                || __core::field::Probe::<f32>::IS_PARAM
+                || __core::field::Probe::<f32>::IS_STATE
+                || __core::field::Probe::<f32>::IS_VALUE
+                || __core::field::Probe::<f32>::IS_HASHER),
         ];
         &[
             <Array2<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::ParamOfModule<
+            > as __core::field::ParamOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_PARAM },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::ParamNotFloat<
+            > as __core::field::ParamNotFloat<
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
+            > as __core::field::ParamNotLeaf<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[0usize] && !__UNFIT[1usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                Array2<f32>,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<Array2<f32>>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[0usize] && !__UNFIT[1usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                Array2<f32>,
-                            >::IS_CELL)
+                            && __core::field::Probe::<Array2<f32>>::IS_CELL)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[1usize] && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                f32,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<f32>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
                             && !__Probe::IS_STATE && __UNFIT[1usize] && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                            && __core::field::Probe::<f32>::IS_CELL)
                 },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            > as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Array2<f32>,
-                        >::IS_COUNTED
+                        && __core::field::Probe::<Array2<f32>>::IS_COUNTED
                 },
             >>::CHECK,
             <Array2<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            > as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Array2<f32>,
-                        >::IS_CELL
+                        && __core::field::Probe::<Array2<f32>>::IS_CELL
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <f32 as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                        && __core::field::Probe::<f32>::IS_COUNTED
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <f32 as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
                         && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                        && __core::field::Probe::<f32>::IS_CELL
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<u32>;
+        type __Probe = __core::field::Probe<u32>;
         const __UNFIT: [bool; 1usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<u32>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_HASHER),
+            !(__core::field::Probe::<u32>::IS_MODULE
+                || __core::field::Probe::<u32>::IS_PARAM
+                || __core::field::Probe::<u32>::IS_STATE
+                || __core::field::Probe::<u32>::IS_VALUE
+                || __core::field::Probe::<u32>::IS_HASHER),
         ];
         &[
-            <u32 as ::pytree_core::__derive_0_1::field::StateOfModule<
+            <u32 as __core::field::StateOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
-            <u32 as ::pytree_core::__derive_0_1::field::StateOfSize<
+            <u32 as __core::field::StateOfSize<
                 { !__Probe::IS_MODULE && !__Probe::IS_STATE && __Probe::IS_SIZE },
             >>::CHECK,
-            <u32 as ::pytree_core::__derive_0_1::field::StateNotLeaf<
+            <u32 as __core::field::StateNotLeaf<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                u32,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<u32>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_CELL)
+                            && __core::field::Probe::<u32>::IS_CELL)
                 },
             >>::CHECK,
-            <u32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <u32 as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
-                        && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_COUNTED
+                        && __UNFIT[0usize] && __core::field::Probe::<u32>::IS_COUNTED
                 },
             >>::CHECK,
-            <u32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <u32 as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
-                        && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_CELL
+                        && __UNFIT[0usize] && __core::field::Probe::<u32>::IS_CELL
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array1<f32>>;
+        type __Probe = __core::field::Probe<Array1<f32>>;
         const __UNFIT: [bool; 2usize] = [
-            !(::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_HASHER),
-            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
-                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+            !(__core::field::Probe::<Array1<f32>>::IS_MODULE
+                || __core::field::Probe::<Array1<f32>>::IS_PARAM
+                || __core::field::Probe::<Array1<f32>>::IS_STATE
+                || __core::field::Probe::<Array1<f32>>::IS_VALUE
+                || __core::field::Probe::<Array1<f32>>::IS_HASHER),
+            !(__core::field::Probe::<f32>::IS_MODULE
+                || __core::field::Probe::<f32>::IS_PARAM
+                || __core::field::Probe::<f32>::IS_STATE
+                || __core::field::Probe::<f32>::IS_VALUE
+                || __core::field::Probe::<f32>::IS_HASHER),
         ];
         &[
             <Array1<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::StateOfModule<
+            > as __core::field::StateOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
             <Array1<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::StateOfSize<
+            > as __core::field::StateOfSize<
                 { !__Probe::IS_MODULE && !__Probe::IS_STATE && __Probe::IS_SIZE },
             >>::CHECK,
             <Array1<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::StateNotLeaf<
+            > as __core::field::StateNotLeaf<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[0usize] && !__UNFIT[1usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                Array1<f32>,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<Array1<f32>>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[0usize] && !__UNFIT[1usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                Array1<f32>,
-                            >::IS_CELL)
+                            && __core::field::Probe::<Array1<f32>>::IS_CELL)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[1usize] && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<
-                                f32,
-                            >::IS_COUNTED)
+                            && __core::field::Probe::<f32>::IS_COUNTED)
                         && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
                             && !__Probe::IS_SIZE && __UNFIT[1usize] && __UNFIT[0usize]
-                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                            && __core::field::Probe::<f32>::IS_CELL)
                 },
             >>::CHECK,
             <Array1<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            > as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Array1<f32>,
-                        >::IS_COUNTED
+                        && __core::field::Probe::<Array1<f32>>::IS_COUNTED
                 },
             >>::CHECK,
             <Array1<
                 f32,
-            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            > as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && __UNFIT[0usize] && !__UNFIT[1usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<
-                            Array1<f32>,
-                        >::IS_CELL
+                        && __core::field::Probe::<Array1<f32>>::IS_CELL
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+            <f32 as __core::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                        && __core::field::Probe::<f32>::IS_COUNTED
                 },
             >>::CHECK,
-            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+            <f32 as __core::field::CellNeedsRef<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
                         && __UNFIT[1usize] && __UNFIT[0usize]
-                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                        && __core::field::Probe::<f32>::IS_CELL
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<usize>;
+        type __Probe = __core::field::Probe<usize>;
         &[
-            <usize as ::pytree_core::__derive_0_1::field::StaticOfModule<
+            <usize as __core::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            usize,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<usize>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <usize as ::pytree_core::__derive_0_1::field::StaticOfArrays<
+            <usize as __core::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            usize,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<usize>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <usize as ::pytree_core::__derive_0_1::field::StaticNotComparable<
+            <usize as __core::field::StaticNotComparable<
                 {
-                    !__Probe::IS_VALUE
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            usize,
-                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
+                    !__Probe::IS_VALUE && !(__core::field::Probe::<usize>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
-        type __Probe = ::pytree_core::__derive_0_1::field::Probe<String>;
+        type __Probe = __core::field::Probe<String>;
         &[
-            <String as ::pytree_core::__derive_0_1::field::StaticOfModule<
+            <String as __core::field::StaticOfModule<
                 {
                     !__Probe::IS_VALUE && __Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<String>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::__derive_0_1::field::StaticOfArrays<
+            <String as __core::field::StaticOfArrays<
                 {
                     !__Probe::IS_VALUE && !__Probe::IS_MODULE
-                        && (::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS)
+                        && (__core::field::Probe::<String>::HOLDS_ARRAYS)
                 },
             >>::CHECK,
-            <String as ::pytree_core::__derive_0_1::field::StaticNotComparable<
+            <String as __core::field::StaticNotComparable<
                 {
-                    !__Probe::IS_VALUE
-                        && !(::pytree_core::__derive_0_1::field::Probe::<
-                            String,
-                        >::HOLDS_ARRAYS) && !__Probe::IS_DEBUG
+                    !__Probe::IS_VALUE && !(__core::field::Probe::<String>::HOLDS_ARRAYS)
+                        && !__Probe::IS_DEBUG
                 },
             >>::CHECK,
         ]
     };
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::NodeShapes for Model {
-        const SHAPES: &'static [::pytree_core::__derive_0_1::shape::NodeShape] = {
+    impl __core::field::NodeShapes for Model {
+        const SHAPES: &'static [__core::shape::NodeShape] = {
             enum __Definition {}
             &[
-                ::pytree_core::__derive_0_1::shape::NodeShape {
-                    kind: ::pytree_core::__derive_0_1::shape::NodeKind::Struct,
+                __core::shape::NodeShape {
+                    kind: __core::shape::NodeKind::Struct,
                     name: "Model",
                     fields: &[
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "layers",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::Module,
+                                __core::FieldKind::Module,
                             ),
                             axes: ::core::option::Option::None,
                         },
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "weight",
-                            kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::Param,
-                            ),
+                            kind: ::core::option::Option::Some(__core::FieldKind::Param),
                             axes: ::core::option::Option::None,
                         },
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "steps",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::of::<
-                                    ::pytree_core::__derive_0_1::kind::State,
-                                >(),
+                                __core::FieldKind::of::<__core::kind::State>(),
                             ),
                             axes: ::core::option::Option::None,
                         },
-                        ::pytree_core::__derive_0_1::shape::Field {
+                        __core::shape::Field {
                             name: "mean",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::of_state::<
-                                    BatchStat,
-                                >(),
+                                __core::FieldKind::of_state::<BatchStat>(),
                             ),
                             axes: ::core::option::Option::None,
                         },
@@ -497,11 +420,8 @@ const _: () = {
         };
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::Pytree for Model {
-        fn visit<'__a>(
-            &'__a self,
-            __visitor: &mut dyn ::pytree_core::__derive_0_1::Visitor<'__a>,
-        ) {
+    impl __core::Pytree for Model {
+        fn visit<'__a>(&'__a self, __visitor: &mut dyn __core::Visitor<'__a>) {
             match self {
                 Self {
                     layers: __field_0,
@@ -514,94 +434,64 @@ const _: () = {
                     if __visitor
                         .enter(
                             const {
-                                &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
+                                &<Self as __core::field::NodeShapes>::SHAPES[0usize]
                             },
                             4usize,
-                        ) == ::pytree_core::__derive_0_1::Visit::Descend
+                        ) == __core::Visit::Descend
                     {
                         __visitor
                             .aux(
-                                ::pytree_core::__derive_0_1::field::as_static([
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        usize,
-                                    >::by_value(__field_4),
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        usize,
-                                    >::by_debug(__field_4),
+                                __core::field::as_static([
+                                    __core::field::Probe::<usize>::by_value(__field_4),
+                                    __core::field::Probe::<usize>::by_debug(__field_4),
                                 ]),
                             );
                         __visitor
                             .aux(
-                                ::pytree_core::__derive_0_1::field::as_static([
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        String,
-                                    >::by_value(__field_5),
-                                    ::pytree_core::__derive_0_1::field::Probe::<
-                                        String,
-                                    >::by_debug(__field_5),
+                                __core::field::as_static([
+                                    __core::field::Probe::<String>::by_value(__field_5),
+                                    __core::field::Probe::<String>::by_debug(__field_5),
                                 ]),
                             );
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            Vec<Linear>,
-                        >::visit(__field_0, __visitor);
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            Array2<f32>,
-                        >::visit(__field_1, __visitor);
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            u32,
-                        >::visit(__field_2, __visitor);
-                        ::pytree_core::__derive_0_1::field::Probe::<
-                            Array1<f32>,
-                        >::visit(__field_3, __visitor);
+                        __core::field::Probe::<Vec<Linear>>::visit(__field_0, __visitor);
+                        __core::field::Probe::<Array2<f32>>::visit(__field_1, __visitor);
+                        __core::field::Probe::<u32>::visit(__field_2, __visitor);
+                        __core::field::Probe::<Array1<f32>>::visit(__field_3, __visitor);
                         __visitor.exit();
                     }
                 }
             }
         }
         fn unflatten(
-            __source: &mut ::pytree_core::__derive_0_1::Unflattener<'_>,
-        ) -> ::core::result::Result<Self, ::pytree_core::__derive_0_1::TreeError> {
+            __source: &mut __core::Unflattener<'_>,
+        ) -> ::core::result::Result<Self, __core::TreeError> {
             __source
                 .enter_fixed(
-                    const {
-                        &<Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
-                    },
+                    const { &<Self as __core::field::NodeShapes>::SHAPES[0usize] },
                     4usize,
                 )?;
-            let __field_4 = match ::pytree_core::__derive_0_1::field::Probe::<
+            let __field_4 = match __core::field::Probe::<
                 usize,
             >::unflatten_by_value(__source) {
                 ::core::option::Option::Some(__value) => __value?,
                 ::core::option::Option::None => {
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        usize,
-                    >::unflatten_static(__source)?
+                    __core::field::Probe::<usize>::unflatten_static(__source)?
                 }
             };
-            let __field_5 = match ::pytree_core::__derive_0_1::field::Probe::<
+            let __field_5 = match __core::field::Probe::<
                 String,
             >::unflatten_by_value(__source) {
                 ::core::option::Option::Some(__value) => __value?,
                 ::core::option::Option::None => {
-                    ::pytree_core::__derive_0_1::field::Probe::<
-                        String,
-                    >::unflatten_static(__source)?
+                    __core::field::Probe::<String>::unflatten_static(__source)?
                 }
             };
-            let __field_0 = ::pytree_core::__derive_0_1::field::Probe::<
-                Vec<Linear>,
-            >::unflatten(__source)?;
-            let __field_1 = ::pytree_core::__derive_0_1::field::Probe::<
-                Array2<f32>,
-            >::unflatten(__source)?;
-            let __field_2 = ::pytree_core::__derive_0_1::field::Probe::<
-                u32,
-            >::unflatten(__source)?;
-            let __field_3 = ::pytree_core::__derive_0_1::field::Probe::<
-                Array1<f32>,
-            >::unflatten(__source)?;
+            let __field_0 = __core::field::Probe::<Vec<Linear>>::unflatten(__source)?;
+            let __field_1 = __core::field::Probe::<Array2<f32>>::unflatten(__source)?;
+            let __field_2 = __core::field::Probe::<u32>::unflatten(__source)?;
+            let __field_3 = __core::field::Probe::<Array1<f32>>::unflatten(__source)?;
             ::core::result::Result::Ok(
-                ::pytree_core::__derive_0_1::Unflattener::exit(
+                __core::Unflattener::exit(
                     __source,
                     Self {
                         layers: __field_0,
@@ -616,28 +506,19 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<
-        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
-    > ::pytree_core::__derive_0_1::PytreeOf<__L> for Model
+    impl<__L: __core::Leaf + ::core::clone::Clone> __core::PytreeOf<__L> for Model
     where
-        for<'__a> Vec<Linear>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> Array2<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> u32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> Array1<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Vec<Linear>: __core::PytreeOf<__L>,
+        for<'__a> Array2<f32>: __core::PytreeOf<__L>,
+        for<'__a> u32: __core::PytreeOf<__L>,
+        for<'__a> Array1<f32>: __core::PytreeOf<__L>,
     {
         #[inline]
         fn __is_plain() -> bool {
-            true
-                && <Vec<
-                    Linear,
-                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
-                && <Array2<
-                    f32,
-                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
-                && <u32 as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
-                && <Array1<
-                    f32,
-                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+            true && <Vec<Linear> as __core::PytreeOf<__L>>::__is_plain()
+                && <Array2<f32> as __core::PytreeOf<__L>>::__is_plain()
+                && <u32 as __core::PytreeOf<__L>>::__is_plain()
+                && <Array1<f32> as __core::PytreeOf<__L>>::__is_plain()
         }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
@@ -656,22 +537,14 @@ const _: () = {
                 } => {
                     <Vec<
                         Linear,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_0, __visit);
+                    > as __core::PytreeOf<__L>>::each_leaf(__field_0, __visit);
                     <Array2<
                         f32,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_1, __visit);
-                    <u32 as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_2, __visit);
+                    > as __core::PytreeOf<__L>>::each_leaf(__field_1, __visit);
+                    <u32 as __core::PytreeOf<__L>>::each_leaf(__field_2, __visit);
                     <Array1<
                         f32,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::each_leaf(__field_3, __visit);
+                    > as __core::PytreeOf<__L>>::each_leaf(__field_3, __visit);
                 }
             }
         }
@@ -704,53 +577,37 @@ const _: () = {
                     true
                         && <Vec<
                             Linear,
-                        > as ::pytree_core::__derive_0_1::PytreeOf<
+                        > as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_0, __field_0_other, __visit)
                         && <Array2<
                             f32,
-                        > as ::pytree_core::__derive_0_1::PytreeOf<
+                        > as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_1, __field_1_other, __visit)
-                        && <u32 as ::pytree_core::__derive_0_1::PytreeOf<
+                        && <u32 as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_2, __field_2_other, __visit)
                         && <Array1<
                             f32,
-                        > as ::pytree_core::__derive_0_1::PytreeOf<
+                        > as __core::PytreeOf<
                             __L,
                         >>::each_pair(__field_3, __field_3_other, __visit)
-                        && ::pytree_core::__derive_0_1::field::as_static([
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                usize,
-                            >::by_value(__field_4),
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                usize,
-                            >::by_debug(__field_4),
+                        && __core::field::as_static([
+                            __core::field::Probe::<usize>::by_value(__field_4),
+                            __core::field::Probe::<usize>::by_debug(__field_4),
                         ])
-                            == ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_value(__field_4_other),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    usize,
-                                >::by_debug(__field_4_other),
+                            == __core::field::as_static([
+                                __core::field::Probe::<usize>::by_value(__field_4_other),
+                                __core::field::Probe::<usize>::by_debug(__field_4_other),
                             ])
-                        && ::pytree_core::__derive_0_1::field::as_static([
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                String,
-                            >::by_value(__field_5),
-                            ::pytree_core::__derive_0_1::field::Probe::<
-                                String,
-                            >::by_debug(__field_5),
+                        && __core::field::as_static([
+                            __core::field::Probe::<String>::by_value(__field_5),
+                            __core::field::Probe::<String>::by_debug(__field_5),
                         ])
-                            == ::pytree_core::__derive_0_1::field::as_static([
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_value(__field_5_other),
-                                ::pytree_core::__derive_0_1::field::Probe::<
-                                    String,
-                                >::by_debug(__field_5_other),
+                            == __core::field::as_static([
+                                __core::field::Probe::<String>::by_value(__field_5_other),
+                                __core::field::Probe::<String>::by_debug(__field_5_other),
                             ])
                 }
             }
@@ -772,26 +629,20 @@ const _: () = {
                 } => {
                     let __field_0 = <Vec<
                         Linear,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::map_leaves(__field_0, __function);
+                    > as __core::PytreeOf<__L>>::map_leaves(__field_0, __function);
                     let __field_1 = <Array2<
                         f32,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::map_leaves(__field_1, __function);
-                    let __field_2 = <u32 as ::pytree_core::__derive_0_1::PytreeOf<
+                    > as __core::PytreeOf<__L>>::map_leaves(__field_1, __function);
+                    let __field_2 = <u32 as __core::PytreeOf<
                         __L,
                     >>::map_leaves(__field_2, __function);
                     let __field_3 = <Array1<
                         f32,
-                    > as ::pytree_core::__derive_0_1::PytreeOf<
-                        __L,
-                    >>::map_leaves(__field_3, __function);
-                    let __field_4 = ::pytree_core::__derive_0_1::field::Probe::<
+                    > as __core::PytreeOf<__L>>::map_leaves(__field_3, __function);
+                    let __field_4 = __core::field::Probe::<
                         usize,
                     >::clone_static(__field_4);
-                    let __field_5 = ::pytree_core::__derive_0_1::field::Probe::<
+                    let __field_5 = __core::field::Probe::<
                         String,
                     >::clone_static(__field_5);
                     Self {
@@ -807,67 +658,51 @@ const _: () = {
         }
     }
     #[automatically_derived]
-    impl<
-        __L: ::pytree_core::__derive_0_1::Leaf + ::core::clone::Clone,
-    > ::pytree_core::__derive_0_1::SelectPart<__L> for Model
+    impl<__L: __core::Leaf + ::core::clone::Clone> __core::SelectPart<__L> for Model
     where
-        for<'__a> Vec<Linear>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> Array2<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> u32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
-        for<'__a> Array1<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
+        for<'__a> Vec<Linear>: __core::PytreeOf<__L>,
+        for<'__a> Array2<f32>: __core::PytreeOf<__L>,
+        for<'__a> u32: __core::PytreeOf<__L>,
+        for<'__a> Array1<f32>: __core::PytreeOf<__L>,
     {
-        type Part = ::pytree_core::__derive_0_1::Partition<Self, __L>;
+        type Part = __core::Partition<Self, __L>;
         fn select_part(
-            __tree: ::pytree_core::__derive_0_1::Tree<__L>,
-        ) -> ::core::result::Result<Self::Part, ::pytree_core::__derive_0_1::TreeError> {
-            ::pytree_core::__derive_0_1::select_partition(__tree)
+            __tree: __core::Tree<__L>,
+        ) -> ::core::result::Result<Self::Part, __core::TreeError> {
+            __core::select_partition(__tree)
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::axes::NamedAxes for Model {
-        fn bind_axes(&self, __scope: &mut ::pytree_core::__derive_0_1::axes::Scope) {
+    impl __core::axes::NamedAxes for Model {
+        fn bind_axes(&self, __scope: &mut __core::axes::Scope) {
             match self {
                 Self { size: __field_4, .. } => {
-                    ::pytree_core::__derive_0_1::axes::Scope::number(
-                        __scope,
-                        "size",
-                        *__field_4,
-                    );
+                    __core::axes::Scope::number(__scope, "size", *__field_4);
                 }
             }
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::axes::BindsAxis<1936292453u128> for Model {}
+    impl __core::axes::BindsAxis<1936292453u128> for Model {}
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::ModuleField for Model {}
+    impl __core::field::ModuleField for Model {}
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::field::HoldsArrays for Model {}
+    impl __core::field::HoldsArrays for Model {}
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::Module for Model {
-        fn registry(&self) -> ::pytree_core::__derive_0_1::Registry<'_> {
-            ::pytree_core::__derive_0_1::Registry::Borrowed(
-                <Self as ::pytree_core::__derive_0_1::ModuleType>::REGISTRY,
-            )
+    impl __core::Module for Model {
+        fn registry(&self) -> __core::Registry<'_> {
+            __core::Registry::Borrowed(<Self as __core::ModuleType>::REGISTRY)
         }
     }
     #[automatically_derived]
-    impl ::pytree_core::__derive_0_1::ModuleType for Model {
-        const REGISTRY: &'static [(
-            &'static str,
-            ::pytree_core::__derive_0_1::FieldKind,
-        )] = &[
-            ("layers", ::pytree_core::__derive_0_1::FieldKind::Module),
-            ("weight", ::pytree_core::__derive_0_1::FieldKind::Param),
-            (
-                "steps",
-                ::pytree_core::__derive_0_1::FieldKind::of::<
-                    ::pytree_core::__derive_0_1::kind::State,
-                >(),
-            ),
-            ("mean", ::pytree_core::__derive_0_1::FieldKind::of::<BatchStat>()),
-            ("size", ::pytree_core::__derive_0_1::FieldKind::Static),
-            ("name", ::pytree_core::__derive_0_1::FieldKind::Static),
+    impl __core::ModuleType for Model {
+        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[
+            ("layers", __core::FieldKind::Module),
+            ("weight", __core::FieldKind::Param),
+            ("steps", __core::FieldKind::of::<__core::kind::State>()),
+            ("mean", __core::FieldKind::of::<BatchStat>()),
+            ("size", __core::FieldKind::Static),
+            ("name", __core::FieldKind::Static),
         ];
     }
 };
