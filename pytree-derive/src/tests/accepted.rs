@@ -175,9 +175,7 @@ fn each_kind_has_its_own_checks() {
     ];
     for (field, names) in checks {
         let expanded = text(&derive("Module", &format!("struct Model {{ {field} }}")));
-        let found = expanded
-            .matches("<Fieldas__core::field::")
-            .count();
+        let found = expanded.matches("<Fieldas__core::field::").count();
         assert_eq!(found, names.len(), "{field}");
         for name in names {
             let check = format!("<Fieldas__core::field::{name}<");
@@ -220,9 +218,7 @@ fn recursive_generic_field_is_checked_in_function() {
         "struct Node<T> where T: Copy, { #[param] value: T, children: Vec<Self> }",
     ));
     assert!(expanded.contains("fn__is<__T:__core::field::ModuleField>(){}"));
-    assert!(expanded.contains(
-        "fn__check<T>()whereT:Copy,T:'static,T:__core::field::ParamField,{"
-    ));
+    assert!(expanded.contains("fn__check<T>()whereT:Copy,T:'static,T:__core::field::ParamField,{"));
     assert!(expanded.contains("__is::<Vec<Node<T>>>();"));
     assert!(!expanded.contains("Vec<Node<T>>:"));
 }

@@ -6,10 +6,11 @@
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
 //! memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::mem::{Discriminant, discriminant};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;

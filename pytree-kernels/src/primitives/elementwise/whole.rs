@@ -248,10 +248,7 @@ fn evaluate<C: Class, F: Function<C>>(
     let (sources, mut array) = placed(operands, result);
     let memory = Memory::new(&mut array);
     let length = result.len();
-    each_part(length, function.cost() * length, &|range| {
-        // SAFETY: the ranges of the parts have no common elements.
-        #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
-        let memory = unsafe { memory.shared() };
+    let run = |memory, range| {
         let part = Part {
             function,
             sources: &sources,
@@ -265,6 +262,11 @@ fn evaluate<C: Class, F: Function<C>>(
         } else {
             pulp::WithSimd::with_simd(part, pulp::Scalar::new());
         }
+    };
+    each_part(length, function.cost() * length, &|range| {
+        // SAFETY: the ranges of the parts have no common elements.
+        #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
+        run(unsafe { memory.shared() }, range);
     });
     array
 }
@@ -360,10 +362,17 @@ impl<C: Class, F: Function<C>> pulp::WithSimd for Part<'_, C, F> {
             ..
         } = self;
         let longest = TILE.min(end - start);
-        let mut tiles = tiles::<C>(sources, &memory, start, longest);
         let is_direct = F::Result::own(&memory).is_some();
+        let are_direct = sources
+            .iter()
+            .all(|source| direct::<C>(source, &memory, start, 0).is_some());
+        let is_whole = is_direct && are_direct;
+        let mut tiles = if are_direct {
+            SmallVec::new()
+        } else {
+            tiles::<C>(sources, &memory, start, longest)
+        };
         let mut results = vec![F::Result::default(); if is_direct { 0 } else { longest }];
-        let is_whole = is_direct && tiles.iter().all(Vec::is_empty);
         let step = if is_whole { end - start } else { TILE };
         for at in (start..end).step_by(step.max(1)) {
             let count = step.min(end - at);
