@@ -129,6 +129,7 @@ pub(crate) fn audio() -> Vec<Tensor> {
                     * (f64::from(harmonic) * phase).sin();
             }
         }
+        #[allow(clippy::cast_possible_truncation, reason = "a sample has few digits")]
         samples.push(sample as f32);
     }
     let chunks = samples.chunks_exact(CHUNK);
@@ -148,6 +149,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     for (place, chunk) in audio().into_iter().enumerate() {
         let probability: f32 = step((&mut state, detector.clone(), chunk)).item();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 40"
+        )]
         let bar = "#".repeat((probability * 40.0) as usize);
         println!(
             "{:5.2} s {probability:.3} {bar}",
