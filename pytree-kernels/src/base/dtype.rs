@@ -130,7 +130,7 @@ macro_rules! elements {
             /// Returns the dtype of tensors that corresponds to an [`ElementType`], or `None` if tensors have no such
             /// dtype.
             #[inline]
-    pub const fn from_element(element: ElementType) -> Option<Self> {
+            pub const fn from_element(element: ElementType) -> Option<Self> {
                 Some(match element {
                     $(ElementType::$dtype => Self::$dtype,)*
                     _ => return None,

@@ -212,19 +212,8 @@ impl pulp::WithSimd for Narrowing<'_> {
     }
 }
 
-/// How a conversion to a wider integer fills the upper bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extension {
-    /// The upper bits become copies of the sign bit if the dtype is signed, and zeros otherwise.
-    ByType,
-    /// The upper bits become copies of the highest bit.
-    Sign,
-    /// The upper bits become zeros.
-    Zeros,
-}
-
 /// Returns an array in the dtype in which kernels compute.
-pub fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
+pub fn widened(array: &Array) -> Cow<'_, Array> {
     let dtype = array.dtype();
     if !is_narrow(dtype) {
         return Cow::Borrowed(array);
@@ -239,8 +228,7 @@ pub fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
         Data::F32(numbers)
     } else {
         let is_signed = matches!(dtype, DType::I8 | DType::I16);
-        let by_sign = extension == Extension::Sign || (extension == Extension::ByType && is_signed);
-        u32::data(widened_integers(array, by_sign), wide(dtype))
+        u32::data(widened_integers(array, is_signed), wide(dtype))
     };
     Cow::Owned(Array {
         info: AbstractArray {

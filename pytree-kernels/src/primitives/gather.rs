@@ -7,7 +7,7 @@ use pytree_base::bug::bug;
 use crate::base::array::{Array, Data, reused, reused_bits, with_wide};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{ArrayElement, DType};
-use crate::base::narrow::{Extension, widened};
+use crate::base::narrow::widened;
 use crate::base::shape::Shape;
 
 /// How an update is combined with an element.
@@ -129,7 +129,7 @@ fn positions(indices: &Array, length: usize) -> Vec<usize> {
             distance.min(last)
         }
     };
-    match &widened(indices, Extension::ByType).data {
+    match &widened(indices).data {
         Data::I32(elements) => elements
             .iter()
             .map(|&index| position(index.into()))

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::narrow::{Extension, is_narrow, narrowed, widened};
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
+use pytree_kernels::base::narrow::{is_narrow, narrowed, widened};
 use smallvec::SmallVec;
 
 use crate::base::error::or_panic;
@@ -27,7 +26,7 @@ pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs
     let expected = expected_results(primitive, &operands);
     let wide: Operands = operands
         .into_iter()
-        .map(|operand| match widened(&operand, Extension::ByType) {
+        .map(|operand| match widened(&operand) {
             Cow::Owned(wide) => Arc::new(wide),
             Cow::Borrowed(_) => operand,
         })
@@ -47,16 +46,4 @@ fn expected_results(primitive: &dyn Primitive, operands: &Operands) -> Outputs<A
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| &operand.info).collect();
     or_panic(primitive.abstract_evaluation(&infos))
-}
-
-/// Returns how integers are widened for a primitive. Shifts to the right and `population_count` read the upper bits. So
-/// the upper bits must be zeros, or copies of the sign for an arithmetic shift.
-pub(crate) fn extension(primitive: &dyn Primitive) -> Extension {
-    match primitive.elementwise() {
-        Some(
-            Elementwise::Binary(Binary::ShiftRight) | Elementwise::Unary(Unary::PopulationCount),
-        ) => Extension::Zeros,
-        Some(Elementwise::Binary(Binary::ShiftRightArithmetic)) => Extension::Sign,
-        _ => Extension::ByType,
-    }
 }

@@ -7,13 +7,12 @@ use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::narrow;
-use pytree_kernels::base::narrow::Extension;
+use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::device::MeshAxes;
-use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
@@ -21,6 +20,18 @@ use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
 use crate::tensor::stablehlo::partitioning::Partitioning;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, in_rule};
+
+/// Returns the kind of integers whose conversion gives the upper bits that a primitive reads, or `None` if it reads none.
+/// Shifts to the right and `population_count` read zeros, and an arithmetic shift reads copies of the sign.
+fn upper_bits(primitive: &dyn Primitive) -> Option<NumberKind> {
+    match primitive.elementwise()? {
+        Elementwise::Binary(Binary::ShiftRight) | Elementwise::Unary(Unary::PopulationCount) => {
+            Some(NumberKind::Unsigned)
+        }
+        Elementwise::Binary(Binary::ShiftRightArithmetic) => Some(NumberKind::Signed),
+        _ => None,
+    }
+}
 
 impl Jaxpr {
     /// Returns a module of StableHLO that computes the same results as the jaxpr, as input for XLA and other compilers.
@@ -202,7 +213,7 @@ impl Block<'_> {
             .collect::<SmallVec<[AbstractArray; 4]>>();
         let wide = primitive.abstract_evaluation(&wide.iter().collect::<SmallVec<[_; 4]>>())?;
         let wide: Outputs<&AbstractArray> = wide.iter().collect();
-        let extension = extension(primitive);
+        let kind = upper_bits(primitive);
         let are_multiplied = primitive.multiplies_narrow_floats();
         let operands: SmallVec<[Value; 4]> = operands
             .iter()
@@ -210,7 +221,7 @@ impl Block<'_> {
                 if are_multiplied && it.dtype().is_float() {
                     it.clone()
                 } else {
-                    self.widened(it, extension)
+                    self.widened(it, kind)
                 }
             })
             .collect();
@@ -221,19 +232,15 @@ impl Block<'_> {
             .collect())
     }
 
-    /// Converts a value of a narrow dtype to the dtype in which kernels compute.
-    fn widened(&mut self, operand: &Value, extension: Extension) -> Value {
+    /// Converts a value of a narrow dtype to the dtype in which kernels compute. `kind` is that of [`upper_bits`].
+    fn widened(&mut self, operand: &Value, kind: Option<NumberKind>) -> Value {
         let dtype = operand.dtype();
         if !narrow::is_narrow(dtype) {
             return operand.clone();
         }
-        // A conversion to a wider integer copies the sign bit if the dtype of the operand is signed. For another
-        // extension, first convert to the signed or unsigned dtype of the same width, which keeps the bits.
-        let kind = match (extension, dtype.kind()) {
-            (Extension::Sign, NumberKind::Unsigned) => Some(NumberKind::Signed),
-            (Extension::Zeros, NumberKind::Signed) => Some(NumberKind::Unsigned),
-            _ => None,
-        };
+        // A conversion to a wider integer copies the sign bit if the dtype of the operand is signed. For other upper
+        // bits, first convert to the signed or unsigned dtype of the same width, which keeps the bits.
+        let kind = kind.filter(|kind| !dtype.is_float() && *kind != dtype.kind());
         let extended = kind.and_then(|kind| dtype.with_kind(kind));
         let wide = match extended {
             Some(same_bits) => {
