@@ -8,7 +8,7 @@ use pytree_io::checkpoint::CheckpointError;
 
 /// The reason why a model or its tokenizer is not loaded.
 #[non_exhaustive]
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ModelError {
     /// A file or the folder cannot be read.
     #[error("cannot read `{}`: {source}; download the folder of a model with `hf download NAME --local-dir FOLDER`, and give its path", .path.display())]
@@ -55,6 +55,13 @@ pub enum ModelError {
         /// The message of the crate `tokenizers`.
         problem: String,
     },
+}
+
+impl fmt::Debug for ModelError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A value of a `config.json` that does not fit.

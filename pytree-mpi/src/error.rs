@@ -1,7 +1,7 @@
 //! The errors of this crate.
 
 /// An error of MPI.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpiError {
     /// MPI was already started in this process.
@@ -14,4 +14,11 @@ pub enum MpiError {
         "cannot start MPI: the MPI library does not support programs with several threads; use a library with MPI_THREAD_FUNNELED"
     )]
     NoThreads,
+}
+
+impl std::fmt::Debug for MpiError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

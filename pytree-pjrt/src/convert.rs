@@ -80,7 +80,10 @@ mod tests {
             code: ErrorCode::Internal,
             message: "broken".to_owned(),
         };
-        let message = device_error(other).to_string();
+        assert_eq!(format!("{other:?}"), other.to_string());
+        let error = device_error(other);
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let message = error.to_string();
         assert!(
             message.starts_with("the device reported: ") && message.contains("broken"),
             "{message}"

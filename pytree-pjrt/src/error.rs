@@ -66,7 +66,7 @@ impl ErrorCode {
 /// The error of an operation with a PJRT plugin.
 ///
 /// If a plugin aborts the process, no error is returned. XLA aborts the process when it finds a bug in itself.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PjrtError {
     /// The environment variable does not name a plugin.
@@ -319,6 +319,13 @@ pub enum PjrtError {
         /// The plugin's message.
         message: String,
     },
+}
+
+impl std::fmt::Debug for PjrtError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl PjrtError {

@@ -56,6 +56,8 @@ fn tensors() -> std::collections::BTreeMap<String, Tensor> {
 #[track_caller]
 fn error(folder: &Folder) -> (ModelError, String) {
     let error = Bert::from_pretrained(&folder.0).unwrap_err();
+    // An example whose `main` returns the error prints the debug form.
+    assert_eq!(format!("{error:?}"), error.to_string());
     let text = error
         .to_string()
         .replace(&folder.0.display().to_string(), "FOLDER");

@@ -9,7 +9,7 @@ use crate::layers::{MatrixLayout, roles_of};
 use crate::model::Model;
 
 /// The error of a wrapper such as [`Lora`](crate::Lora), if the wrapper finds no weights to replace.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WrapError {
     /// The filter selects no weight that is a matrix.
@@ -43,6 +43,13 @@ pub enum WrapError {
     /// The filter has an unknown path, or selects weights whose fields do not declare the roles of their axes.
     #[error("cannot select weights: {0}")]
     Filter(#[from] TreeError),
+}
+
+impl std::fmt::Debug for WrapError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn other_rank(path: &KeyPath, most: usize) -> String {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// An error that an [`Engine`](crate::device::Engine) reports. The library adds the device and the operation; see
 /// [`TensorError::Device`](crate::TensorError::Device).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// The device does not support an operation or a dtype.
@@ -29,6 +29,13 @@ pub enum DeviceError {
         /// The message of the device's runtime.
         message: Box<str>,
     },
+}
+
+impl std::fmt::Debug for DeviceError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl DeviceError {

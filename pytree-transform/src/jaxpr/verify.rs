@@ -16,7 +16,7 @@ use crate::base::error::TensorError;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// An error in a jaxpr.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JaxprError {
     /// A variable that the jaxpr does not contain.
@@ -149,6 +149,13 @@ pub enum JaxprError {
         /// The error in the nested jaxpr.
         error: Box<JaxprError>,
     },
+}
+
+impl std::fmt::Debug for JaxprError {
+    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn list(infos: &[AbstractArray]) -> String {
