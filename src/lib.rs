@@ -94,65 +94,17 @@ pub type Partition<M, L = Tensor> = pytree_core::Partition<M, L>;
 /// predictions and targets are compared and never broadcast.
 pub mod nn {
     pub use pytree_nn::{
-        Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
-        ConvTranspose, ConvTransposeOptions, CrossEntropy, Distribution, Dropout, Einsum,
-        EinsumOptions, Embed, EmbedOptions, Fan, FanAxes, Flatten, Forward, GroupNorm, GruCell,
-        Hyperparameter, Identity, Initializer, InputError, InstanceNorm, Intermediates, Lambda,
-        LayerNorm, Linear, LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter,
-        LoraParam, LstmCell, MatrixLayout, Mlp, Mode, NormOptions, PRelu, PerAxis,
-        PerturbationError, Perturbed, Pool, RecurrentCell, Reduction, RmsNorm, Rnn, Sequential,
-        SimpleCell, Sown, SpectralNorm, SpectralState, Summary, SummaryRow, VarianceFormula,
-        WeightNorm, WeightScale, WrapError, accuracy, avg_pool, capture, capture_outputs, celu,
-        confusion_matrix, convert_floats, cosine_distance, cosine_similarity, digamma, elu, eval,
-        eval_where, forward, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, hinge_loss,
-        huber_loss, kl_divergence, kl_divergence_with_log_targets, l1_loss, l2_loss, leaky_relu,
-        lgamma, log_cosh, log_sigmoid, log_softmax, logsumexp, mae, max_pool, min_pool, mish, mse,
-        multiclass_hinge_loss, normal_kl_divergence, polygamma, relu, relu6, selu, sequential,
-        sigmoid, sigmoid_binary_cross_entropy, sigmoid_focal_loss, silu, sinc, smooth_labels,
-        soft_sign, softmax, softmax_cross_entropy, softmax_cross_entropy_soft, softplus,
-        squared_error, squareplus, standardize, summary, train, train_where, try_accuracy,
-        try_capture, try_confusion_matrix, try_cosine_distance, try_cosine_similarity,
-        try_hinge_loss, try_huber_loss, try_kl_divergence, try_kl_divergence_with_log_targets,
-        try_l1_loss, try_l2_loss, try_log_cosh, try_mae, try_mse, try_multiclass_hinge_loss,
-        try_normal_kl_divergence, try_sigmoid_binary_cross_entropy, try_sigmoid_focal_loss,
-        try_smooth_labels, try_softmax_cross_entropy, try_softmax_cross_entropy_soft,
-        try_squared_error,
+        Distribution, Fan, FanAxes, Hyperparameter, Initializer, InputError, Summary, SummaryRow,
+        accuracy, confusion_matrix, convert_floats, forward, sequential, summary, try_accuracy,
+        try_confusion_matrix,
     };
-    pub use pytree_nn::{
-        AttentionDirection, AttentionOptions, DropoutMask, HeadNorm, HeadProjection, KeyValueCache,
-        LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder,
-        OutputProjection, RotaryScaling, SinusoidalPositions, TransformerBlock,
-        TransformerBlockOptions, causal_mask, combine_masks, dot_product_attention, padding_mask,
-        rotary, sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask,
-        with_cache,
-    };
+    pub use pytree_nn::{functions::*, intermediates::*, layers::*, losses::*};
 }
 
 /// Optimizers: transformations of gradients that are chained, as in optax, and schedules of learning rates.
 pub mod optim {
-    pub use pytree_nn::{
-        Accumulation, AdadeltaOptions, AdafactorOptions, AdagradOptions, AdamOptions,
-        AdamaxOptions, AddDecayedWeights, AmsgradOptions, BiasCorrection, Centering, Chain,
-        ClipByGlobalNorm, CosineOneCycleOptions, CosineOptions, DecaySteps,
-        DynamicLossScaleOptions, EpsilonPlace, ExponentialOptions, FactoredRmsOptions,
-        GradientProblem, GradientTransformation, Hyperparameter, LambOptions, LarsOptions,
-        LinearOneCycleOptions, LionOptions, LossScale, MissingGradients, MixedPrecision, Momentum,
-        NamedHyperparameter, NovogradOptions, Optimizer, OptimizerError, ParameterAverage,
-        ParameterScale, RadamOptions, RmsPropOptions, ScaleByAdam, ScaleByLearningRate, Schedule,
-        ScheduleFunction, Trace, TrustRatioOptions, WarmupCosine, WeightDecay, YogiOptions,
-        accumulate, accumulate_with, adabelief, adabelief_with, adadelta, adadelta_with, adafactor,
-        adafactor_with, adagrad, adagrad_with, adam, adam_with, adamax, adamax_with, adamaxw,
-        adamw, adamw_with, adaptive_gradient_clip, add_decayed_weights, amsgrad, amsgrad_with,
-        apply_if_finite, centralize, chain, clip_by_block_rms, clip_by_global_norm,
-        clip_by_leaf_norm, clip_by_value, ema, ema_with, global_norm, groups, groups_by_label,
-        lamb, lamb_with, lars, lars_with, lion, lion_with, masked, nadam, nadamw,
-        normalize_by_global_norm, novograd, novograd_with, radam, radam_with, rmsprop,
-        rmsprop_with, scale, scale_by_adadelta, scale_by_adam, scale_by_adamax, scale_by_amsgrad,
-        scale_by_belief, scale_by_factored_rms, scale_by_learning_rate, scale_by_lion,
-        scale_by_novograd, scale_by_radam, scale_by_rms, scale_by_schedule, scale_by_sign,
-        scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi, set_to_zero, sgd,
-        sgd_momentum, sign_sgd, signum, trace, yogi, yogi_with, zero_nans,
-    };
+    pub use pytree_nn::{Hyperparameter, MixedPrecision, NamedHyperparameter};
+    pub use pytree_nn::{optimizers::*, schedules::*};
 }
 
 /// Metrics that are collected over batches.
@@ -162,14 +114,12 @@ pub mod optim {
 /// functions [`nn::accuracy`] and [`nn::confusion_matrix`] compute the
 /// metrics of one batch.
 pub mod metrics {
-    pub use pytree_nn::metrics::{
-        Accuracy, Averaging, ConfusionMatrix, F1, Mean, Perplexity, Precision, Recall, TopKAccuracy,
-    };
+    pub use pytree_nn::metrics::*;
 }
 
 /// Random numbers: keys, and the random streams of models.
 pub mod random {
-    pub use pytree_nn::{FoldIn, Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
+    pub use pytree_nn::random::*;
 }
 
 /// Loops and branches that are recorded as one equation: `jax.lax`'s control flow.
@@ -199,13 +149,7 @@ pub mod debug {
 
 /// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
 pub mod device {
-    pub use pytree_transform::device::{
-        Buffer, CompiledShardings, Device, DeviceError, Engine, Executable, Input, LeafSharding,
-        Mesh, MeshBuffer, MeshDevices, MeshEngine, NamedSharding, ParallelFunction, PartMaker,
-        PartitionSpec, Partitioned, PartitionedFunction, Placement, Shard, Sharding, ShardingRules,
-        Shardings, SpecAxis, device_put, shard, try_device_put, try_shard, try_wait,
-        visualize_sharding, wait, with_device,
-    };
+    pub use pytree_transform::device::*;
 }
 
 /// The types of transformed functions, of their arguments and results, and of recorded functions.
@@ -226,10 +170,7 @@ pub mod transform {
 /// [`CustomOp`](extend::CustomOp) needs a shape and a kernel. [`Primitive`](extend::Primitive) has all rules, as those of the
 /// library have. [`pure_callback`](extend::pure_callback) calls a function of the host without a type of its own.
 pub mod extend {
-    pub use pytree_transform::extend::{
-        Block, Called, CustomOp, Examples, MatrixElement, Operand, Primitive, Strides, Tangents,
-        TensorBuffer, Value, apply, called, each_example, matrix_product, share, try_apply,
-    };
+    pub use pytree_transform::extend::*;
     pub use pytree_transform::{HostBatches, io_callback, pure_callback, pure_callback_with};
 }
 

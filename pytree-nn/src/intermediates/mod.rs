@@ -10,8 +10,4 @@ mod outputs;
 mod perturbed;
 mod sown;
 
-pub use capture::{capture, try_capture};
-pub use named::Intermediates;
-pub use outputs::capture_outputs;
-pub use perturbed::{PerturbationError, Perturbed};
-pub use sown::Sown;
+pub use self::{capture::*, named::*, outputs::*, perturbed::*, sown::*};

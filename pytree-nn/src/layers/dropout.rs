@@ -7,6 +7,7 @@ use pytree_transform::{DType, Tensor};
 use crate::error::{InputError, or_panic};
 use crate::hyperparameter::Hyperparameter;
 use crate::layers::Mode;
+use crate::layers::forward::fallible_forward;
 use crate::random::{RngStream, Rngs};
 
 /// In training, sets each element to 0 with the probability `rate`, and divides the other elements by 1 - `rate`
@@ -33,6 +34,8 @@ pub struct Dropout {
     pub mode: Mode,
     stream: RngStream,
 }
+
+fallible_forward!(Dropout);
 
 impl Dropout {
     /// Creates a layer that drops elements with the probability `rate`, a number or a scalar tensor. Forks the stream

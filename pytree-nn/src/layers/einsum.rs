@@ -7,6 +7,7 @@ use pytree_transform::{DType, Tensor, try_einsum};
 
 use crate::error::InputError;
 use crate::initializers::Initializer;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const EINSUM: &str = "Einsum";
@@ -36,6 +37,8 @@ pub struct Einsum {
     #[r#static]
     pub subscripts: String,
 }
+
+fallible_forward!(Einsum);
 
 /// Returns the roles of the weight. An axis that only the input has, too, is summed over. An axis that the input and the
 /// result have counts independent copies.

@@ -6,6 +6,7 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
 use crate::initializers::{Distribution, Fan, Initializer};
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const EMBED: &str = "Embed";
@@ -47,6 +48,8 @@ pub struct Embed {
     #[param("T[embeddings features]", roles(item, output))]
     pub embedding: Tensor,
 }
+
+fallible_forward!(Embed);
 
 /// The options of a new [`Embed`] table, with the defaults of Flax.
 ///

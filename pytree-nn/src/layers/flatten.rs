@@ -5,6 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 
 /// Merges all axes after the first `kept` axes into one axis. For example, a [`Linear`](crate::Linear) layer after a
 /// convolution needs such an input.
@@ -28,6 +29,8 @@ pub struct Flatten {
     #[r#static]
     pub kept: usize,
 }
+
+fallible_forward!(Flatten);
 
 impl Default for Flatten {
     fn default() -> Self {

@@ -5,10 +5,7 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 use crate::layers::{
-    Activation, BatchNorm, Bidirectional, Conv, ConvTranspose, Dropout, Einsum, Embed, Flatten,
-    GroupNorm, HeadProjection, Identity, InstanceNorm, Lambda, LayerNorm, LearnedPositions, Linear,
-    LinearGeneral, Lora, Mlp, MultiHeadAttention, OutputProjection, PRelu, Pool, RecurrentCell,
-    RmsNorm, Rnn, Sequential, SinusoidalPositions, SpectralNorm, TransformerBlock, WeightNorm,
+    Activation, Bidirectional, Identity, Lambda, Lora, RecurrentCell, Rnn, SpectralNorm, WeightNorm,
 };
 use crate::model::Model;
 
@@ -88,46 +85,21 @@ macro_rules! forward {
 /// Implements [`Forward`] for layers that have both `forward` and `try_forward`.
 macro_rules! fallible_forward {
     ($($layer:ty),+ $(,)?) => {$(
-        impl Forward for $layer {
+        impl $crate::layers::Forward for $layer {
             #[track_caller]
-            fn forward(&mut self, x: &Tensor) -> Tensor {
+            fn forward(&mut self, x: &$crate::private::Tensor) -> $crate::private::Tensor {
                 <$layer>::forward(self, x)
             }
             #[track_caller]
-            fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+            fn try_forward(&mut self, x: &$crate::private::Tensor) -> Result<$crate::private::Tensor, $crate::InputError> {
                 <$layer>::try_forward(self, x)
             }
         }
     )+};
 }
+pub(crate) use fallible_forward;
 
 forward!(Activation, Identity, Lambda);
-fallible_forward!(
-    HeadProjection,
-    LearnedPositions,
-    MultiHeadAttention,
-    OutputProjection,
-    SinusoidalPositions,
-    TransformerBlock,
-    BatchNorm,
-    Conv,
-    ConvTranspose,
-    Dropout,
-    Einsum,
-    Embed,
-    Flatten,
-    GroupNorm,
-    InstanceNorm,
-    LayerNorm,
-    Linear,
-    LinearGeneral,
-    Mlp,
-    PRelu,
-    Pool,
-    RmsNorm,
-    Sequential,
-);
-
 /// Applies the layer in the box. With this implementation, a generic function over `F: Forward` also accepts a
 /// `Box<dyn Forward>`.
 impl Forward for Box<dyn Forward> {

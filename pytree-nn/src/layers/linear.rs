@@ -6,6 +6,7 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
 use crate::initializers::Initializer;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 /// Applies x · weight + bias over the last axis of `x`.
@@ -28,6 +29,8 @@ pub struct Linear {
     #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
 }
+
+fallible_forward!(Linear);
 
 /// The options of a new [`Linear`] layer, with the defaults of Flax.
 ///

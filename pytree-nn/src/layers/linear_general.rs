@@ -7,6 +7,7 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
 use crate::initializers::Initializer;
+use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::positions;
 use crate::random::Rngs;
 
@@ -46,6 +47,8 @@ pub struct LinearGeneral {
     #[r#static]
     pub batch_axes: usize,
 }
+
+fallible_forward!(LinearGeneral);
 
 /// Returns the roles of the weight: its last axes are the outputs.
 fn weight_roles(fields: &StaticFields<'_>, rank: usize) -> Option<Vec<AxisRole>> {

@@ -5,6 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::layers::{Activation, Linear, LinearOptions};
 use crate::random::Rngs;
 
@@ -27,6 +28,8 @@ pub struct Mlp {
     #[r#static]
     pub activation: Activation,
 }
+
+fallible_forward!(Mlp);
 
 impl Mlp {
     /// Creates an f32 perceptron. `widths` lists the number of inputs, the number of units of each hidden layer, and

@@ -8,6 +8,7 @@ use pytree_transform::pooling::{PaddingCount, Pooling};
 
 use crate::error::InputError;
 use crate::layers::convolution::PerAxis;
+use crate::layers::forward::fallible_forward;
 
 /// How a [`Pool`] reduces a window to one number.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -63,6 +64,8 @@ pub struct Pool {
     #[r#static]
     pub reduction: Reduction,
 }
+
+fallible_forward!(Pool);
 
 impl Pool {
     /// Creates a layer that returns the maximum of each window. The first of equal maxima receives the gradient.

@@ -5,6 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 
 /// Returns x if x ≥ 0, and otherwise x times a trained slope (He et al. 2015, "Delving deep into rectifiers", equation
 /// 1).
@@ -23,6 +24,8 @@ pub struct PRelu {
     #[param("float[]")]
     pub negative_slope: Tensor,
 }
+
+fallible_forward!(PRelu);
 
 impl Default for PRelu {
     /// Creates a layer with the slope 0.01, as in Flax. (In PyTorch, the slope is 0.25.)

@@ -6,6 +6,7 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 use crate::layers::Forward;
+use crate::layers::forward::fallible_forward;
 
 /// Applies layers one after another. The layers may have different types. Each type implements [`Forward`].
 ///
@@ -43,6 +44,8 @@ pub struct Sequential {
     /// The layers, from input to output.
     pub layers: Vec<Box<dyn Forward>>,
 }
+
+fallible_forward!(Sequential);
 
 impl Sequential {
     /// Creates a model from boxed layers.

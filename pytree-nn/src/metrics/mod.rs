@@ -10,7 +10,4 @@ pub(crate) mod functions;
 mod mean;
 mod scores;
 
-pub use classes::{Accuracy, TopKAccuracy};
-pub use confusion::ConfusionMatrix;
-pub use mean::{Mean, Perplexity};
-pub use scores::{Averaging, F1, Precision, Recall};
+pub use self::{classes::*, confusion::*, mean::*, scores::*};

@@ -40,41 +40,9 @@ mod trust_ratio;
 mod weight_decay;
 mod yogi;
 
-pub use accumulate::{Accumulation, accumulate, accumulate_with};
-pub use adabelief::{adabelief, adabelief_with, scale_by_belief};
-pub use adadelta::{AdadeltaOptions, adadelta, adadelta_with, scale_by_adadelta};
-pub use adafactor::{
-    AdafactorOptions, FactoredRmsOptions, ParameterScale, adafactor, adafactor_with,
-    scale_by_factored_rms,
+pub use self::{
+    accumulate::*, adabelief::*, adadelta::*, adafactor::*, adagrad::*, adam::*, adamax::*,
+    amsgrad::*, clip::*, ema::*, error::*, groups::*, guards::*, lion::*, loss_scale::*, norm::*,
+    novograd::*, optimizer::*, parameter_average::*, radam::*, rate::*, rmsprop::*, trace::*,
+    transformation::*, trust_ratio::*, weight_decay::*, yogi::*,
 };
-pub use adagrad::{AdagradOptions, adagrad, adagrad_with, scale_by_sum_of_squares};
-pub use adam::{
-    AdamOptions, ScaleByAdam, adam, adam_with, adamw, adamw_with, nadam, nadamw, scale_by_adam,
-};
-pub use adamax::{AdamaxOptions, adamax, adamax_with, adamaxw, scale_by_adamax};
-pub use amsgrad::{AmsgradOptions, BiasCorrection, amsgrad, amsgrad_with, scale_by_amsgrad};
-pub use clip::{
-    ClipByGlobalNorm, adaptive_gradient_clip, clip_by_block_rms, clip_by_global_norm,
-    clip_by_leaf_norm, clip_by_value,
-};
-pub use ema::{ema, ema_with};
-pub use error::{GradientProblem, OptimizerError};
-pub use groups::{groups, groups_by_label, masked, set_to_zero};
-pub use guards::{apply_if_finite, centralize, normalize_by_global_norm, zero_nans};
-pub use lion::{LionOptions, lion, lion_with, scale_by_lion, scale_by_sign, sign_sgd, signum};
-pub use loss_scale::{DynamicLossScaleOptions, LossScale};
-pub use norm::global_norm;
-pub use novograd::{NovogradOptions, novograd, novograd_with, scale_by_novograd};
-pub use optimizer::{MissingGradients, Optimizer};
-pub use parameter_average::ParameterAverage;
-pub use radam::{RadamOptions, radam, radam_with, scale_by_radam};
-pub use rate::{ScaleByLearningRate, scale, scale_by_learning_rate, scale_by_schedule, sgd};
-pub use rmsprop::{Centering, EpsilonPlace, RmsPropOptions, rmsprop, rmsprop_with, scale_by_rms};
-pub use trace::{Momentum, Trace, sgd_momentum, trace};
-pub use transformation::{Chain, GradientTransformation, chain};
-pub use trust_ratio::{
-    LambOptions, LarsOptions, TrustRatioOptions, lamb, lamb_with, lars, lars_with,
-    scale_by_trust_ratio,
-};
-pub use weight_decay::{AddDecayedWeights, WeightDecay, add_decayed_weights};
-pub use yogi::{YogiOptions, scale_by_yogi, yogi, yogi_with};

@@ -22,9 +22,6 @@ mod simple;
 mod streams;
 mod vectors;
 
-pub use choices::Replacement;
-pub use key::{FoldIn, Key};
-pub use reseed::reseed;
-pub use rngs::{RngError, RngStream, Rngs};
+pub use self::{choices::*, key::*, reseed::*, rngs::*, streams::*};
+
 pub(crate) use rounding::{product_plus, rounded};
-pub use streams::with_rngs;

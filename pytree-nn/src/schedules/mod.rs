@@ -10,7 +10,4 @@ mod joined;
 mod polynomial;
 mod schedule;
 
-pub use cosine::{CosineOptions, WarmupCosine};
-pub use exponential::{DecaySteps, ExponentialOptions};
-pub use interpolated::{CosineOneCycleOptions, LinearOneCycleOptions};
-pub use schedule::{Schedule, ScheduleFunction};
+pub use self::{cosine::*, exponential::*, interpolated::*, schedule::*};

@@ -15,12 +15,7 @@ mod rotary;
 mod scores;
 mod transformer_block;
 
-pub use cache::{KeyValueCache, with_cache};
-pub use dot_product::{AttentionOptions, dot_product_attention, try_dot_product_attention};
-pub use masks::{causal_mask, combine_masks, padding_mask, window_mask};
-pub use multi_head::{HeadNorm, MultiHeadAttention};
-pub use options::{AttentionDirection, DropoutMask, MultiHeadAttentionOptions};
-pub use positions::{LearnedPositions, SinusoidalPositions, sinusoidal_positions};
-pub use projections::{HeadProjection, OutputProjection};
-pub use rotary::{RotaryScaling, rotary, try_rotary};
-pub use transformer_block::{NormOrder, TransformerBlock, TransformerBlockOptions};
+pub use self::{
+    cache::*, dot_product::*, masks::*, multi_head::*, options::*, positions::*, projections::*,
+    rotary::*, transformer_block::*,
+};

@@ -12,6 +12,7 @@ use super::projections::{HeadProjection, OutputProjection};
 use super::rotary::{RotaryScaling, try_scaled};
 use super::scores::Mixed;
 use crate::error::{InputError, or_panic};
+use crate::layers::forward::fallible_forward;
 use crate::layers::{LayerNorm, LinearOptions, Mode, NormOptions, RmsNorm};
 use crate::random::{RngStream, Rngs};
 
@@ -82,6 +83,8 @@ pub struct MultiHeadAttention {
     #[r#static]
     pub mode: Mode,
 }
+
+fallible_forward!(MultiHeadAttention);
 
 /// The normalisation of each head of queries and keys. A new layer has a [`LayerNorm`] or none; set the fields of the layer to have
 /// an [`RmsNorm`], as in Qwen 3.

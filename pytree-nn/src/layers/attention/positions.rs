@@ -11,6 +11,7 @@ use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::EmbedOptions;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const LEARNED: &str = "LearnedPositions";
@@ -34,6 +35,8 @@ pub struct LearnedPositions {
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }
+
+fallible_forward!(LearnedPositions);
 
 impl LearnedPositions {
     /// Creates f32 vectors for `length` positions, drawn from the normal distribution with the standard deviation 0.02,
@@ -125,6 +128,8 @@ pub struct SinusoidalPositions {
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }
+
+fallible_forward!(SinusoidalPositions);
 
 impl SinusoidalPositions {
     /// Adds the sines and cosines of the positions to `x`. If the layer has an index, advances the index by the number

@@ -7,6 +7,7 @@ use pytree_transform::Tensor;
 use super::scores::Mixed;
 use crate::error::InputError;
 use crate::layers::LinearOptions;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 /// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.
@@ -27,6 +28,8 @@ pub struct HeadProjection {
     #[param("T[heads head_dim]", roles(output_head, output))]
     pub bias: Option<Tensor>,
 }
+
+fallible_forward!(HeadProjection);
 
 impl HeadProjection {
     /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias if the
@@ -77,6 +80,8 @@ pub struct OutputProjection {
     #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
 }
+
+fallible_forward!(OutputProjection);
 
 impl OutputProjection {
     /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias if the

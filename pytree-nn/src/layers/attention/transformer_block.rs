@@ -7,6 +7,7 @@ use pytree_transform::Tensor;
 use super::multi_head::MultiHeadAttention;
 use super::options::{AttentionDirection, MultiHeadAttentionOptions};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::layers::{Activation, Dropout, LayerNorm, Mlp, NormOptions};
 use crate::random::Rngs;
 
@@ -109,6 +110,8 @@ pub struct TransformerBlock {
     #[r#static]
     pub norm_order: NormOrder,
 }
+
+fallible_forward!(TransformerBlock);
 
 impl TransformerBlock {
     /// Creates an f32 block in which all tokens attend to all tokens, with the defaults of [`TransformerBlockOptions`].

@@ -7,6 +7,7 @@ use pytree_transform::convolution::Convolution;
 
 use super::{ConvOptions, ConvPadding, with_batch_axes, with_one_batch_axis};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const CONV: &str = "Conv";
@@ -56,6 +57,8 @@ pub struct Conv {
     #[r#static]
     pub groups: usize,
 }
+
+fallible_forward!(Conv);
 
 impl Conv {
     /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`].

@@ -8,6 +8,7 @@ use pytree_transform::convolution::{Convolution, Padding};
 use super::conv::check_kernel;
 use super::{ConvPadding, ConvTransposeOptions, with_batch_axes, with_one_batch_axis};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const CONV_TRANSPOSE: &str = "ConvTranspose";
@@ -64,6 +65,8 @@ pub struct ConvTranspose {
     #[r#static]
     pub kernel_dilation: Vec<usize>,
 }
+
+fallible_forward!(ConvTranspose);
 
 impl ConvTranspose {
     /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`].

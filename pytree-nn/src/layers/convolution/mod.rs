@@ -8,10 +8,7 @@ mod conv_transpose;
 mod options;
 mod padding;
 
-pub use conv::Conv;
-pub use conv_transpose::ConvTranspose;
-pub use options::{ConvOptions, ConvTransposeOptions, PerAxis};
-pub use padding::ConvPadding;
+pub use self::{conv::*, conv_transpose::*, options::*, padding::*};
 
 use pytree_transform::Tensor;
 

@@ -10,6 +10,7 @@ use super::{NormOptions, VarianceFormula};
 use crate::convert_floats::at_least_f32;
 use crate::error::InputError;
 use crate::layers::Mode;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const BATCH_NORM: &str = "BatchNorm";
@@ -80,6 +81,8 @@ pub struct BatchNorm {
     #[r#static]
     pub mode: Mode,
 }
+
+fallible_forward!(BatchNorm);
 
 impl BatchNorm {
     /// Creates an f32 layer with ones for the scale and zeros for the bias.

@@ -8,6 +8,7 @@ use pytree_transform::Tensor;
 use super::statistics::{CHECKED, Normalization, positions};
 use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
@@ -48,6 +49,8 @@ pub struct GroupNorm {
     #[r#static]
     pub variance_formula: VarianceFormula,
 }
+
+fallible_forward!(GroupNorm);
 
 impl GroupNorm {
     /// Creates an f32 layer with ones for the scale and zeros for the bias.

@@ -7,6 +7,7 @@ use pytree_transform::Tensor;
 use super::statistics::{Normalization, positions};
 use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 const INSTANCE_NORM: &str = "InstanceNorm";
@@ -45,6 +46,8 @@ pub struct InstanceNorm {
     #[r#static]
     pub variance_formula: VarianceFormula,
 }
+
+fallible_forward!(InstanceNorm);
 
 impl InstanceNorm {
     /// Creates an f32 layer with ones for the scale and zeros for the bias.

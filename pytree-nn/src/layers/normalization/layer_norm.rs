@@ -7,6 +7,7 @@ use pytree_transform::Tensor;
 use super::statistics::Normalization;
 use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
 /// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.
@@ -44,6 +45,8 @@ pub struct LayerNorm {
     #[r#static]
     pub variance_formula: VarianceFormula,
 }
+
+fallible_forward!(LayerNorm);
 
 impl LayerNorm {
     /// Creates an f32 layer with ones for the scale and zeros for the bias.
@@ -137,6 +140,8 @@ pub struct RmsNorm {
     #[r#static]
     pub feature_axes: Vec<isize>,
 }
+
+fallible_forward!(RmsNorm);
 
 impl RmsNorm {
     /// Creates an f32 layer with ones for the scale.

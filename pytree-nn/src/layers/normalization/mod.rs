@@ -11,9 +11,6 @@ mod layer_norm;
 mod options;
 mod statistics;
 
-pub use batch_norm::BatchNorm;
-pub use group_norm::GroupNorm;
-pub use instance_norm::InstanceNorm;
-pub use layer_norm::{LayerNorm, RmsNorm};
-pub use options::{NormOptions, VarianceFormula};
+pub use self::{batch_norm::*, group_norm::*, instance_norm::*, layer_norm::*, options::*};
+
 pub(in crate::layers) use statistics::positions;

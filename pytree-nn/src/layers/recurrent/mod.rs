@@ -6,11 +6,7 @@ mod lstm;
 mod rnn;
 mod simple;
 
-pub use bidirectional::Bidirectional;
-pub use gru::GruCell;
-pub use lstm::LstmCell;
-pub use rnn::Rnn;
-pub use simple::SimpleCell;
+pub use self::{bidirectional::*, gru::*, lstm::*, rnn::*, simple::*};
 
 use pytree_core::Module;
 use pytree_transform::{DType, Tensor, Traceable};
