@@ -11,6 +11,7 @@ mod einsum;
 mod embed;
 mod flatten;
 mod forward;
+mod gated_mlp;
 mod identity;
 mod linear;
 mod linear_general;
@@ -29,9 +30,9 @@ mod weight_norm;
 
 pub use self::{
     activation::*, attention::*, convolution::*, dropout::*, einsum::*, embed::*, flatten::*,
-    forward::*, identity::*, linear::*, linear_general::*, lora::*, matrix_layout::*, mlp::*,
-    mode::*, normalization::*, pooling::*, prelu::*, recurrent::*, rewriting::*, sequential::*,
-    spectral_norm::*, weight_norm::*,
+    forward::*, gated_mlp::*, identity::*, linear::*, linear_general::*, lora::*, matrix_layout::*,
+    mlp::*, mode::*, normalization::*, pooling::*, prelu::*, recurrent::*, rewriting::*,
+    sequential::*, spectral_norm::*, weight_norm::*,
 };
 
 pub(crate) use matrix_layout::roles_of;
