@@ -118,7 +118,7 @@ impl Llama {
                 .map(|_| {
                     let mut block =
                         LlamaBlock::new([width, heads, hidden], attention, norm, mlp, rngs);
-                    block.activation = activation;
+                    block.mlp.activation = activation;
                     if is_qwen2 {
                         block.attention.out.bias = None;
                     }
@@ -199,7 +199,7 @@ fn names(is_tied: bool) -> WeightNames {
             "model.layers.{i}.self_attn.k_norm",
             "blocks[{i}].attention.key_norm.0",
         )
-        .rename("model.layers.{i}.mlp.{part}_proj", "blocks[{i}].{part}")
+        .rename("model.layers.{i}.mlp.{part}_proj", "blocks[{i}].mlp.{part}")
         .ignore("model.layers.{i}.self_attn.rotary_emb");
     if is_tied {
         names.tied("model.embed_tokens", "lm_head")

@@ -2,8 +2,8 @@
 
 use pytree_core::{Module, shapes};
 use pytree_nn::{
-    Activation, Linear, LinearOptions, MultiHeadAttention, MultiHeadAttentionOptions, NormOptions,
-    RmsNorm, Rngs,
+    Activation, GatedMlp, LinearOptions, MultiHeadAttention, MultiHeadAttentionOptions,
+    NormOptions, RmsNorm, Rngs,
 };
 use pytree_transform::Tensor;
 
@@ -16,15 +16,8 @@ pub struct LlamaBlock {
     pub attention: MultiHeadAttention,
     /// The normalisation before the perceptron.
     pub mlp_norm: RmsNorm,
-    /// The perceptron: down(activation(gate(x)) · up(x)) (Shazeer 2020, "GLU Variants").
-    pub gate: Linear,
-    /// The factor of the gate.
-    pub up: Linear,
-    /// The last layer of the perceptron.
-    pub down: Linear,
-    /// The activation of the gate.
-    #[r#static]
-    pub activation: Activation,
+    /// The perceptron.
+    pub mlp: GatedMlp,
 }
 
 impl LlamaBlock {
@@ -44,10 +37,7 @@ impl LlamaBlock {
             attention_norm: RmsNorm::with_options(features, norm, rngs),
             attention: MultiHeadAttention::with_options(features, heads, attention, rngs),
             mlp_norm: RmsNorm::with_options(features, norm, rngs),
-            gate: Linear::with_options(features, hidden, mlp, rngs),
-            up: Linear::with_options(features, hidden, mlp, rngs),
-            down: Linear::with_options(hidden, features, mlp, rngs),
-            activation: Activation::Silu,
+            mlp: GatedMlp::with_options(features, hidden, Activation::Silu, mlp, rngs),
         }
     }
 
@@ -62,8 +52,6 @@ impl LlamaBlock {
     #[track_caller]
     pub fn forward(&mut self, x: &Tensor) -> Tensor {
         let x = x + self.attention.forward(&self.attention_norm.forward(x));
-        let y = self.mlp_norm.forward(&x);
-        let gate = self.activation.apply(&self.gate.forward(&y));
-        &x + self.down.forward(&(gate * self.up.forward(&y)))
+        &x + self.mlp.forward(&self.mlp_norm.forward(&x))
     }
 }
