@@ -2,8 +2,8 @@
 //! loops that call the functions.
 //!
 //! Each function reduces its argument to a small interval, evaluates a polynomial on this interval, and replaces the
-//! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. The tests
-//! below check that results are within two units in the last place of the exact results.
+//! result in special cases. `pytree-kernels/tools/fit_polynomials.py` computes the polynomials by minimax
+//! approximation. The tests below check that results are within two units in the last place of the exact results.
 //!
 //! The functions do not use fused multiply-adds. Without hardware support, a fused multiply-add is a slow function
 //! call. If only machines with hardware support used fused multiply-adds, results would depend on the machine.
@@ -17,23 +17,70 @@
     clippy::unreadable_literal,
     reason = "coefficients are written as they were computed"
 )]
+#![allow(
+    clippy::float_cmp,
+    reason = "only the ends of a domain are special cases"
+)]
 
 /// The elementary functions of `f32` and `f64`.
 pub(crate) trait Elementary: Copy {
     /// Returns e to the power of the number.
     fn exp(self) -> Self;
+    /// Returns eˣ - 1, which keeps all digits near 0.
+    fn expm1(self) -> Self;
     /// Returns the natural logarithm.
     fn log(self) -> Self;
+    /// Returns the natural logarithm of 1 + x, which keeps all digits near 0.
+    fn log1p(self) -> Self;
+    /// Returns the hyperbolic sine.
+    fn sinh(self) -> Self;
+    /// Returns the hyperbolic cosine.
+    fn cosh(self) -> Self;
     /// Returns the hyperbolic tangent.
     fn tanh(self) -> Self;
+    /// Returns the inverse hyperbolic sine.
+    fn asinh(self) -> Self;
+    /// Returns the inverse hyperbolic cosine.
+    fn acosh(self) -> Self;
+    /// Returns the inverse hyperbolic tangent.
+    fn atanh(self) -> Self;
     /// Returns 1 / (1 + e⁻ˣ).
     fn logistic(self) -> Self;
+}
+
+/// The steps that several elementary functions share.
+trait Steps: Sized {
+    /// Signed integers with as many bits as the float.
+    type Integer;
+    /// Returns 2ⁿ, which must be a normal number.
+    fn power_of_two(n: Self::Integer) -> Self;
+    /// Returns n, r, the rounding error of r, and eʳ - 1 - r, such that x = n·ln 2 + r with |r| ≤ ln 2 / 2.
+    fn exp_parts(self) -> (Self::Integer, Self, Self, Self);
+    /// Returns 2ᵏ·eˣ for a small k.
+    fn scaled_exp(self, k: Self::Integer) -> Self;
+    /// Returns e and m such that x = 2ᵉ·m with √½ ≤ m < √2, for a positive normal x.
+    fn split(self) -> (Self::Integer, Self);
+    /// Returns e and f such that 1 + x = 2ᵉ·(1 + f) with about √½ ≤ 1 + f < √2, for x ≥ -1.
+    fn split_above_one(self) -> (Self::Integer, Self);
+    /// Returns e·ln 2 + log(1 + f).
+    fn log_of_parts(e: Self::Integer, f: Self) -> Self;
 }
 
 /// Computes `c[0] + c[1]·x + c[2]·x² + …` by Horner's rule.
 macro_rules! polynomial {
     ($x:expr; $last:expr) => { $last };
     ($x:expr; $first:expr, $($rest:expr),+) => { $first + $x * polynomial!($x; $($rest),+) };
+}
+
+/// Computes p(r) in eʳ = 1 + r + r²·p(r), with the accuracy of f32.
+macro_rules! exp_rest_f32 {
+    ($r:expr) => {
+        polynomial!(
+            $r;
+            0.50000000778970823748, 0.16666666861202482005, 0.041666269954132499217,
+            0.0083332642313560894567, 0.0013946072798817605081, 0.00019918453244547079398
+        )
+    };
 }
 
 macro_rules! elementary {
@@ -43,12 +90,22 @@ macro_rules! elementary {
         exp $exp_least:literal $exp_greatest:literal $exp:tt;
         ln2 $ln2_high:literal $ln2_low:literal;
         log $sqrt_half:literal $log:tt;
+        sinh $sinh:tt;
         tanh $tanh:tt;
+        asinh $asinh:tt;
+        atanh $atanh:tt;
     ) => {
-        impl Elementary for $float {
-            /// Computes eˣ as 2ⁿ·eʳ with |r| ≤ ln 2 / 2 and eʳ = 1 + r + r²·p(r) for a polynomial p.
+        impl Steps for $float {
+            type Integer = $signed;
+
             #[inline(always)]
-            fn exp(self) -> Self {
+            fn power_of_two(n: $signed) -> Self {
+                Self::from_bits((n.wrapping_add($bias) << $mantissa).cast_unsigned())
+            }
+
+            /// Computes eʳ as 1 + r + r²·p(r) for a polynomial p.
+            #[inline(always)]
+            fn exp_parts(self) -> ($signed, Self, Self, Self) {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
                 let x = if x < $exp_least { $exp_least } else { x };
                 // Adding `$round`, which is 1.5·2^mantissa, rounds to an integer. The low bits of the sum are this
@@ -56,40 +113,109 @@ macro_rules! elementary {
                 let shifted = x * std::$float::consts::LOG2_E + $round;
                 let n = shifted - $round;
                 let integer = shifted.to_bits().wrapping_sub(Self::to_bits($round)).cast_signed();
-                let r = (x - n * $ln2_high) - n * $ln2_low;
-                let y = elementary!(@polynomial r; $exp);
-                let y = 1.0 + (r + r * r * y);
-                // Multiply by 2ⁿ in two steps, so that 2ⁿ itself is neither subnormal nor infinite.
-                let half = integer >> 1;
-                let power = |n: $signed| {
-                    Self::from_bits((n.wrapping_add($bias) << $mantissa).cast_unsigned())
-                };
-                y * power(half) * power(integer.wrapping_sub(half))
+                let high = x - n * $ln2_high;
+                let r = high - n * $ln2_low;
+                let error = (high - r) - n * $ln2_low;
+                (integer, r, error, r * r * elementary!(@polynomial r; $exp))
             }
 
-            /// Computes the logarithm of x = 2ᵉ·m with √½ ≤ m < √2 as e·ln 2 + log(1 + f), where f = m - 1. Computes
-            /// log(1 + f) as 2·artanh(s) with s = f/(2 + f).
             #[inline(always)]
-            fn log(self) -> Self {
-                let two_to_mantissa = Self::from_bits(($bias + $mantissa) << $mantissa);
-                let subnormal = self < Self::MIN_POSITIVE;
-                let x = if subnormal { self * two_to_mantissa } else { self };
-                let offset = x.to_bits().wrapping_sub($sqrt_half).cast_signed();
-                let exponent = offset >> $mantissa;
-                let exponent = if subnormal { exponent - $mantissa } else { exponent };
+            fn scaled_exp(self, k: $signed) -> Self {
+                let (n, r, _, rest) = self.exp_parts();
+                let n = n.wrapping_add(k);
+                // Multiply by 2ⁿ in two steps, so that 2ⁿ itself is neither subnormal nor infinite.
+                let half = n >> 1;
+                (1.0 + (r + rest)) * Self::power_of_two(half) * Self::power_of_two(n.wrapping_sub(half))
+            }
+
+            #[inline(always)]
+            fn split(self) -> ($signed, Self) {
+                let offset = self.to_bits().wrapping_sub($sqrt_half).cast_signed();
                 let fraction = (offset & ((1 << $mantissa) - 1)).cast_unsigned();
-                let f = Self::from_bits(fraction + $sqrt_half) - 1.0;
-                let e = elementary!(@to_float exponent, $float);
+                (offset >> $mantissa, Self::from_bits(fraction + $sqrt_half))
+            }
+
+            /// Computes f as x·2⁻ᵉ + (2⁻ᵉ - 1), where only the addition of the products rounds. The rounding error of
+            /// 1 + x does not matter.
+            #[inline(always)]
+            fn split_above_one(self) -> ($signed, Self) {
+                let (e, m) = (1.0 + self).split();
+                let is_large = e > $mantissa + 2;
+                let scale = Self::power_of_two(if is_large { 0 } else { -e });
+                (e, if is_large { m - 1.0 } else { self * scale + (scale - 1.0) })
+            }
+
+            /// Computes log(1 + f) as 2·artanh(s) with s = f/(2 + f).
+            #[inline(always)]
+            fn log_of_parts(e: $signed, f: Self) -> Self {
+                let e = elementary!(@to_float e, $float);
                 let s = f / (2.0 + f);
                 let z = s * s;
                 let remainder = z * elementary!(@polynomial z; $log);
                 let half_square = 0.5 * f * f;
                 let low = s * (half_square + remainder) + e * $ln2_low;
-                let y = e * $ln2_high - ((half_square - low) - f);
+                e * $ln2_high - ((half_square - low) - f)
+            }
+        }
+
+        impl Elementary for $float {
+            #[inline(always)]
+            fn exp(self) -> Self {
+                self.scaled_exp(0)
+            }
+
+            /// Computes 2ⁿ·((1 - 2⁻ⁿ) + (eʳ - 1)). Near -1, only the last addition rounds. The derivative needs this,
+            /// because it is the result plus 1.
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                // For all smaller x, the result rounds to -1.
+                let (n, r, error, rest) = (if self < -40.0 { -40.0 } else { self }).exp_parts();
+                let inverse = Self::power_of_two(if n > 64 { -64 } else { n.wrapping_neg() });
+                let half = n >> 1;
+                let y = (1.0 - inverse) + (r + (rest + error));
+                let y = y * Self::power_of_two(half) * Self::power_of_two(n.wrapping_sub(half));
+                // A zero keeps its sign.
+                if self == 0.0 { self } else { y }
+            }
+
+            #[inline(always)]
+            fn log(self) -> Self {
+                let two_to_mantissa = Self::from_bits(($bias + $mantissa) << $mantissa);
+                let subnormal = self < Self::MIN_POSITIVE;
+                let (e, m) = (if subnormal { self * two_to_mantissa } else { self }).split();
+                let y = Self::log_of_parts(if subnormal { e - $mantissa } else { e }, m - 1.0);
                 let y = if self == Self::INFINITY { self } else { y };
                 let y = if self == 0.0 { Self::NEG_INFINITY } else { y };
                 // The logarithm of a negative number or NaN is NaN.
                 if self >= 0.0 { y } else { Self::NAN }
+            }
+
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                let (e, f) = self.split_above_one();
+                let y = Self::log_of_parts(e, f);
+                // A zero keeps its sign.
+                let y = if self == Self::INFINITY || self == 0.0 { self } else { y };
+                let y = if self == -1.0 { Self::NEG_INFINITY } else { y };
+                if self >= -1.0 { y } else { Self::NAN }
+            }
+
+            /// Computes sinh(x) as x + x³·p(x²) near zero, and as eˣ/2 - e⁻ˣ/2 elsewhere.
+            #[inline(always)]
+            fn sinh(self) -> Self {
+                let x = self.abs();
+                let z = x * x;
+                let near = x + x * z * elementary!(@polynomial z; $sinh);
+                let half = x.scaled_exp(-1);
+                let y = if x < 1.0 { near } else { half - 0.25 / half };
+                y.copysign(self)
+            }
+
+            /// Computes eˣ/2 + e⁻ˣ/2.
+            #[inline(always)]
+            fn cosh(self) -> Self {
+                let half = self.abs().scaled_exp(-1);
+                half + 0.25 / half
             }
 
             /// Computes tanh(x) as x + x³·p(x²) near zero, and as 1 − 2/(e²ˣ + 1) elsewhere.
@@ -103,6 +229,46 @@ macro_rules! elementary {
                 y.copysign(self)
             }
 
+            /// Computes asinh(x) as x + x³·p(x²) near zero, and as log(1 + x + x²/(1 + √(1 + x²))) elsewhere.
+            #[inline(always)]
+            fn asinh(self) -> Self {
+                let x = self.abs();
+                let z = x * x;
+                let near = x + x * z * elementary!(@polynomial z; $asinh);
+                // For a large x, the result is log(2x), and x² may overflow.
+                let is_large = x > 1e18;
+                let above_one = x + z / (1.0 + (1.0 + z).sqrt());
+                let (e, f) = (if is_large { x } else { above_one }).split_above_one();
+                let far = Self::log_of_parts(if is_large { e + 1 } else { e }, f);
+                let y = if x < 0.5 { near } else { far };
+                let y = if x < Self::INFINITY { y } else { x };
+                y.copysign(self)
+            }
+
+            /// Computes acosh(1 + a) as log(1 + a + √(a·(a + 2))), which keeps all digits near 1.
+            #[inline(always)]
+            fn acosh(self) -> Self {
+                let a = self - 1.0;
+                // For a large x, the result is log(2x), and x² may overflow.
+                let is_large = self > 1e18;
+                let above_one = a + (a * (a + 2.0)).sqrt();
+                let (e, f) = (if is_large { self } else { above_one }).split_above_one();
+                let y = Self::log_of_parts(if is_large { e + 1 } else { e }, f);
+                let y = if self < Self::INFINITY { y } else { self };
+                if self >= 1.0 { y } else { Self::NAN }
+            }
+
+            /// Computes atanh(x) as x + x³·p(x²) near zero, and as log(1 + 2x/(1 - x))/2 elsewhere.
+            #[inline(always)]
+            fn atanh(self) -> Self {
+                let x = self.abs();
+                let z = x * x;
+                let near = x + x * z * elementary!(@polynomial z; $atanh);
+                let far = 0.5 * (2.0 * x / (1.0 - x)).log1p();
+                let y = if x < 0.5 { near } else { far };
+                y.copysign(self)
+            }
+
             /// Computes 1 / (1 + e⁻ˣ).
             #[inline(always)]
             fn logistic(self) -> Self {
@@ -110,6 +276,7 @@ macro_rules! elementary {
             }
         }
     };
+    (@polynomial $x:expr; ($name:ident)) => { $name!($x) };
     (@polynomial $x:expr; [$($c:expr),+ $(,)?]) => { polynomial!($x; $($c),+) };
     (@to_float $x:expr, f32) => { $x as f32 };
     // Convert through i32, because every instruction set can convert i32 to f64.
@@ -123,25 +290,34 @@ macro_rules! elementary {
 elementary! {
     f32, u32, i32;
     mantissa 23, bias 127, round 12582912.0;
-    exp -104.0 89.0 [
-        0.50000000778970823748, 0.16666666861202482005, 0.041666269954132499217,
-        0.0083332642313560894567, 0.0013946072798817605081, 0.00019918453244547079398,
-    ];
+    exp -104.0 90.0 (exp_rest_f32);
     ln2 0.693359375 -2.12194440e-4;
     log 0x3f35_04f3 [
         0.66666665832730614042, 0.4000030208443504402, 0.28539064654462927191,
         0.23553240617620341875,
     ];
+    sinh [
+        0.16666666498779821486, 0.0083333500756688775699, 0.0001983614799057352402,
+        2.8170417188510410911e-6,
+    ];
     tanh [
         -0.33333331675162829792, 0.13333233288723898469, -0.053949684981077419598,
         0.021714755320382921164, -0.0082086066089784345213, 0.0021690374321201385239,
+    ];
+    asinh [
+        -0.16666665944444210168, 0.074999219631028995816, -0.044618724928777126127,
+        0.030054079612012458612, -0.020122596630627114115, 0.0093537264533129989378,
+    ];
+    atanh [
+        0.3333331497006650934, 0.20001816809558272316, 0.14234149062703858804, 0.1174029040309811944,
+        0.054193565652207397282, 0.17305469909005416757,
     ];
 }
 
 elementary! {
     f64, u64, i64;
     mantissa 52, bias 1023, round 6755399441055744.0;
-    exp -746.0 710.0 [
+    exp -746.0 711.0 [
         0.49999999999999999972, 0.16666666666666666659, 0.041666666666666712643,
         0.0083333333333333412538, 0.0013888888888864045644, 0.00019841269841237532001,
         0.000024801587363233258378, 2.7557319288482343901e-6, 2.7557241938214135376e-7,
@@ -153,12 +329,31 @@ elementary! {
         0.2222222256122285922, 0.18181781600856463624, 0.15386861613421105524,
         0.13254745354695118995, 0.13213221485621902765,
     ];
+    sinh [
+        0.16666666666666667294, 0.0083333333333331600791, 0.00019841269841425691706,
+        2.755731915856664866e-6, 2.5052122947992280505e-8, 1.6057271761234391431e-10,
+        7.7584457205552225507e-13,
+    ];
     tanh [
         -0.33333333333333333162, 0.13333333333333263886, -0.053968253968187566839,
         0.021869488533322403483, -0.0088632354624584620065, 0.0035921270348116482075,
         -0.0014558245011603357821, 0.00058996023599493657314, -0.00023880858968349712463,
         0.000095838712009155220898, -0.000036756950222113267041, 0.000011909562239875811542,
         -2.316331836597672165e-6,
+    ];
+    asinh [
+        -0.16666666666666666202, 0.074999999999996517329, -0.044642857142300705295,
+        0.030381944405777792993, -0.022372157608190429182, 0.017352729155666090777,
+        -0.013964287996831524431, 0.011545772729506140858, -0.0097156798109549437063,
+        0.00814290918646456901, -0.0063754269392478039041, 0.0039942292127666068612,
+        -0.0014067008222847784999,
+    ];
+    atanh [
+        0.3333333333333332689, 0.20000000000005569981, 0.14285714284708460313, 0.11111111189730421201,
+        0.090909057042125422077, 0.076923982072237052603, 0.066650622759489926265,
+        0.059019528738854200047, 0.050948463044113263762, 0.057822182553336387266,
+        0.00034104876792030510897, 0.16282605769589087656, -0.18086740291771081207,
+        0.23254180168342065845,
     ];
 }
 
@@ -185,9 +380,39 @@ pub(crate) fn erf_f32(operand: f32) -> f32 {
     y.copysign(operand)
 }
 
+/// Computes 1 - erf(x) of an f32 as e^(-x²)·p(t) with t = (x - 3)/(x + 3) for a polynomial p (Schonfelder, "Chebyshev
+/// expansions for the error and related functions", 1978). All steps have double precision, because the exponential
+/// would magnify the rounding error of x².
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
+pub(crate) fn erfc_f32(operand: f32) -> f32 {
+    let x = f64::from(operand.abs());
+    // For all greater x, the result rounds to 0.
+    let x = if x > 10.1 { 10.1 } else { x };
+    let t = (x - 3.0) / (x + 3.0);
+    let factor = polynomial!(
+        t;
+        0.17900115126011588774, -0.32623356382372875682, 0.24560379806721080909,
+        -0.15011578171279937812, 0.071665855796351276311, -0.024394238049567229358,
+        0.0042689195907221289485, 0.00071578654650007612569, -0.00059462685588126926748,
+        0.000028757218232792707485, 0.000055863698135987074039
+    );
+    // As in `exp`, but 2ⁿ is always a normal number.
+    let square = x * x;
+    let shifted = 6755399441055744.0 - square * std::f64::consts::LOG2_E;
+    let n = shifted
+        .to_bits()
+        .wrapping_sub(6755399441055744.0_f64.to_bits());
+    let r = (6755399441055744.0 - shifted) * std::f64::consts::LN_2 - square;
+    let exponential = 1.0 + (r + r * r * exp_rest_f32!(r));
+    let value = factor * exponential * f64::power_of_two(n.cast_signed());
+    (if operand < 0.0 { 2.0 - value } else { value }) as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::special::erfc_f64;
 
     /// Returns sample floats of all magnitudes and both signs, and the special values.
     fn samples() -> impl Iterator<Item = f32> {
@@ -251,11 +476,49 @@ mod tests {
         }
     }
 
+    // The inverse hyperbolic functions of the standard library lose digits near 1, or near a zero.
+
+    fn asinh(x: f64) -> f64 {
+        let x_abs = x.abs();
+        if x_abs > 1e10 {
+            return (x_abs.ln() + std::f64::consts::LN_2).copysign(x);
+        }
+        let square = x * x;
+        (x_abs + square / (1.0 + (1.0 + square).sqrt()))
+            .ln_1p()
+            .copysign(x)
+    }
+
+    fn acosh(x: f64) -> f64 {
+        if x > 1e10 {
+            return x.ln() + std::f64::consts::LN_2;
+        }
+        let above = x - 1.0;
+        if x < 1.0 {
+            f64::NAN
+        } else {
+            (above + (above * (x + 1.0)).sqrt()).ln_1p()
+        }
+    }
+
+    fn atanh(x: f64) -> f64 {
+        let x_abs = x.abs();
+        (0.5 * (2.0 * x_abs / (1.0 - x_abs)).ln_1p()).copysign(x)
+    }
+
     #[test]
     fn f32_is_within_two_units() {
         check_f32("exp", Elementary::exp, f64::exp, 2.0);
         check_f32("log", Elementary::log, f64::ln, 2.0);
         check_f32("tanh", Elementary::tanh, f64::tanh, 2.0);
+        check_f32("expm1", Elementary::expm1, f64::exp_m1, 2.0);
+        check_f32("log1p", Elementary::log1p, f64::ln_1p, 2.0);
+        check_f32("sinh", Elementary::sinh, f64::sinh, 2.0);
+        check_f32("cosh", Elementary::cosh, f64::cosh, 2.0);
+        check_f32("asinh", Elementary::asinh, asinh, 2.0);
+        check_f32("acosh", Elementary::acosh, acosh, 2.0);
+        check_f32("atanh", Elementary::atanh, atanh, 2.0);
+        check_f32("erfc", erfc_f32, erfc_f64, 2.0);
     }
 
     #[test]
@@ -263,6 +526,13 @@ mod tests {
         check_f64("exp", Elementary::exp, f64::exp);
         check_f64("log", Elementary::log, f64::ln);
         check_f64("tanh", Elementary::tanh, f64::tanh);
+        check_f64("expm1", Elementary::expm1, f64::exp_m1);
+        check_f64("log1p", Elementary::log1p, f64::ln_1p);
+        check_f64("sinh", Elementary::sinh, f64::sinh);
+        check_f64("cosh", Elementary::cosh, f64::cosh);
+        check_f64("asinh", Elementary::asinh, asinh);
+        check_f64("acosh", Elementary::acosh, acosh);
+        check_f64("atanh", Elementary::atanh, atanh);
     }
 
     #[test]

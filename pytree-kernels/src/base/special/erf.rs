@@ -9,13 +9,6 @@
 
 use crate::base::special::polynomial_f64;
 
-/// Computes 1 - erf(x) in double precision, and rounds the result to f32. The result is accurate even if erf(x) is near
-/// 1.
-#[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
-pub(crate) fn erfc_f32(x: f32) -> f32 {
-    erfc_f64(f64::from(x)) as f32
-}
-
 /// Computes the error function (Cody, "Rational Chebyshev approximations for the error function", 1969).
 pub(crate) fn erf_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
@@ -129,7 +122,7 @@ pub const FAR_DENOMINATOR: [f64; 6] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::elementary::erf_f32;
+    use crate::base::elementary::{erf_f32, erfc_f32};
 
     /// Computes erf and erfc by the series of Abramowitz and Stegun 7.1.6 and the continued fraction 7.1.14.
     fn slow(x: f64) -> (f64, f64) {

@@ -14,24 +14,28 @@ use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
 /// infinite at ±1, and NaN outside of [-1, 1].
+#[inline(always)]
 pub(crate) fn erf_inv_f32(x: f32) -> f32 {
-    if x.abs() == 1.0 {
-        return x * f32::INFINITY;
-    }
     let w = -log1p_f32(-(x * x));
-    let factor = if w < 5.0 {
-        polynomial_f32(w - 2.5, CENTRE_F32)
+    let is_central = w < 5.0;
+    let argument = if is_central { w - 2.5 } else { w.sqrt() - 3.0 };
+    let mut factor = 0.0_f32;
+    let mut position = 0;
+    while position < CENTRE_F32.len() {
+        let (centre, tail) = (CENTRE_F32[position], TAIL_F32[position]);
+        factor = factor.mul_add(argument, if is_central { centre } else { tail });
+        position += 1;
+    }
+    x * if x.abs() == 1.0 {
+        f32::INFINITY
     } else {
-        polynomial_f32(w.sqrt() - 3.0, TAIL_F32)
-    };
-    factor * x
+        factor
+    }
 }
 
 /// Computes ln(1 + x) as XLA does on the CPU.
+#[inline(always)]
 fn log1p_f32(x: f32) -> f32 {
-    if x.abs() >= 0.41421357 {
-        return log_f32(x + 1.0);
-    }
     let numerator = polynomial_f32(
         x,
         [
@@ -58,26 +62,24 @@ fn log1p_f32(x: f32) -> f32 {
     );
     let square = x * x;
     let cube = x * square;
-    x + square.mul_add(-0.5, cube * (numerator / denominator))
+    let near = x + square.mul_add(-0.5, cube * (numerator / denominator));
+    if x.abs() >= 0.41421357 {
+        log_f32(x + 1.0)
+    } else {
+        near
+    }
 }
 
 /// Computes ln(x) as XLA does on the CPU, after Cephes' `logf`.
+#[inline(always)]
 fn log_f32(x: f32) -> f32 {
-    if x.is_nan() || x < 0.0 {
-        return f32::NAN;
-    }
-    if x == 0.0 || x == f32::INFINITY {
-        return if x == 0.0 { f32::NEG_INFINITY } else { x };
-    }
     let bits = x.max(f32::MIN_POSITIVE).to_bits();
     #[allow(clippy::cast_possible_wrap, reason = "nine bits are left of the 32")]
-    let mut exponent = ((bits >> 23) as i32 - 126) as f32;
+    let exponent = ((bits >> 23) as i32 - 126) as f32;
     let mantissa = f32::from_bits(bits & 0x807F_FFFF | 0x3F00_0000);
-    let mut y = mantissa - 1.0;
-    if mantissa < std::f32::consts::FRAC_1_SQRT_2 {
-        y += mantissa;
-        exponent -= 1.0;
-    }
+    let is_small = mantissa < std::f32::consts::FRAC_1_SQRT_2;
+    let y = (mantissa - 1.0) + if is_small { mantissa } else { 0.0 };
+    let exponent = exponent - if is_small { 1.0 } else { 0.0 };
     let square = y * y;
     let cube = square * y;
     let first = polynomial_f32(y, [7.0376836e-2, -1.151461e-1, 1.16769984e-1]);
@@ -88,7 +90,10 @@ fn log_f32(x: f32) -> f32 {
         .mul_add(cube, third)
         .mul_add(cube, exponent * -2.1219444e-4);
     let fraction = (-square).mul_add(0.5, y) + rest;
-    exponent.mul_add(6.933594e-1, fraction)
+    let y = exponent.mul_add(6.933594e-1, fraction);
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    if x >= 0.0 { y } else { f32::NAN }
 }
 
 /// Computes the inverse of the error function by Giles's polynomials for double precision.

@@ -48,7 +48,7 @@ fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
 }
 
 macro_rules! floats {
-    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $asinh:path, $acosh:path, $atanh:path;)*) => {$(
+    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path;)*) => {$(
         impl Kernels for $float {
             #[inline(always)]
             fn unary<M: Map<Self>>(operation: Unary, _: DType, elements: M) -> M::Output {
@@ -63,9 +63,9 @@ macro_rules! floats {
                     Unary::Round(Rounding::AwayFromZero) => elements.map(|x| x.round()),
                     Unary::Exp => elements.map(Elementary::exp),
                     Unary::Exp2 => elements.map(|x| x.exp2()),
-                    Unary::Expm1 => elements.map(|x| x.exp_m1()),
+                    Unary::Expm1 => elements.map(Elementary::expm1),
                     Unary::Log => elements.map(Elementary::log),
-                    Unary::Log1p => elements.map(|x| x.ln_1p()),
+                    Unary::Log1p => elements.map(Elementary::log1p),
                     Unary::Sqrt => elements.map(|x| x.sqrt()),
                     Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
                     Unary::Cbrt => elements.map(|x| x.cbrt()),
@@ -75,12 +75,12 @@ macro_rules! floats {
                     Unary::Asin => elements.map(|x| x.asin()),
                     Unary::Acos => elements.map(|x| x.acos()),
                     Unary::Atan => elements.map(|x| x.atan()),
-                    Unary::Sinh => elements.map(|x| x.sinh()),
-                    Unary::Cosh => elements.map(|x| x.cosh()),
+                    Unary::Sinh => elements.map(Elementary::sinh),
+                    Unary::Cosh => elements.map(Elementary::cosh),
                     Unary::Tanh => elements.map(Elementary::tanh),
-                    Unary::Asinh => elements.map($asinh),
-                    Unary::Acosh => elements.map($acosh),
-                    Unary::Atanh => elements.map($atanh),
+                    Unary::Asinh => elements.map(Elementary::asinh),
+                    Unary::Acosh => elements.map(Elementary::acosh),
+                    Unary::Atanh => elements.map(Elementary::atanh),
                     Unary::Logistic => elements.map(Elementary::logistic),
                     Unary::Erf => elements.map($erf),
                     Unary::Erfc => elements.map($erfc),
@@ -124,12 +124,10 @@ macro_rules! floats {
                     }),
                     Binary::LogAddExp => elements.zip(|l, r| {
                         let difference = l - r;
-                        if difference.is_nan() {
-                            // Either both operands are infinities of the same sign, or one operand is NaN.
-                            l + r
-                        } else {
-                            l.max(r) + (-difference.abs()).exp().ln_1p()
-                        }
+                        let greatest = if l > r { l } else { r };
+                        let sum = greatest + Elementary::log1p(Elementary::exp(-difference.abs()));
+                        // Either both operands are infinities of the same sign, or one operand is NaN.
+                        if difference.is_nan() { l + r } else { sum }
                     }),
                     Binary::And
                     | Binary::Or
@@ -143,8 +141,8 @@ macro_rules! floats {
     )*};
 }
 floats! {
-    f32, elementary::erf_f32, special::erfc_f32, special::erf_inv_f32, special::asinh_f32, special::acosh_f32, special::atanh_f32;
-    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::asinh_f64, special::acosh_f64, special::atanh_f64;
+    f32, elementary::erf_f32, elementary::erfc_f32, special::erf_inv_f32;
+    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64;
 }
 
 /// Returns a power of an integer, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1,

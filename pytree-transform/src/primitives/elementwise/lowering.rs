@@ -9,7 +9,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use pytree_core::bug::expect_next;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::base::special::{LARGE, erf, erf_inv};
+use pytree_kernels::base::special::{erf, erf_inv};
 use pytree_kernels::primitives::elementwise::{Binary, Rounding, Unary};
 
 use crate::base::error::or_panic;
@@ -313,6 +313,9 @@ fn with_sign(block: &mut Block<'_>, value: &Value, sign: &Value) -> Value {
     let is_zero = block.comparison_with("EQ", sign, 0.0);
     block.selection(&is_zero, sign, &signed)
 }
+
+/// Above this bound, x² + 1 and x² - 1 are both rounded to x², so the argument of the logarithm is 2x.
+const LARGE: f64 = 1e10;
 
 /// Computes log x + log 2, which is the limit of the inverse hyperbolic sine and cosine.
 fn log_of_double(block: &mut Block<'_>, x: &Value) -> Value {

@@ -1,10 +1,10 @@
-"""Makes the polynomials of src/elementary.rs: python fit_polynomials.py; needs mpmath.
+"""Makes the polynomials of ../src/base/elementary.rs: python fit_polynomials.py; needs mpmath.
 
 Minimax by the exchange of Remez: the largest weighted error on an interval is made as small as it can be.
 Prints for each function the largest error found and the coefficients, lowest first.
 """
 
-from mpmath import atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sqrt, tanh
+from mpmath import asinh, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sinh, sqrt, tanh
 
 mp.dps = 50
 
@@ -63,11 +63,26 @@ log_weight = lambda z: z + mpf("1e-3")
 show("log, f32", log_rest, log_weight, mpf(0), greatest, 3)
 show("log, f64", log_rest, log_weight, mpf(0), greatest, 7)
 
-tanh_rest = near_zero(lambda z: -mpf(1) / 3 + 2 * z / 15, lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z)
-tanh_weight = lambda z: z + mpf("1e-2")
-show("tanh, f32", tanh_rest, tanh_weight, mpf(0), mpf("0.625") ** 2, 5)
-show("tanh, f64", tanh_rest, tanh_weight, mpf(0), mpf("0.625") ** 2, 12)
+# The p in f(x) = x + x³·p(x²). Arguments: the function, the coefficients of x³ and x⁵, the greatest x, the degrees.
+odd_functions = {
+    "sinh": (sinh, mpf(1) / 6, mpf(1) / 120, 1, 3, 6),
+    "tanh": (tanh, -mpf(1) / 3, mpf(2) / 15, "0.625", 5, 12),
+    "asinh": (asinh, -mpf(1) / 6, mpf(3) / 40, "0.5", 5, 12),
+    "atanh": (atanh, mpf(1) / 3, mpf(1) / 5, "0.5", 5, 13),
+}
+for name, (function, third, fifth, greatest, degree_f32, degree_f64) in odd_functions.items():
+    rest = near_zero(lambda z: third + z * fifth, lambda z: (function(sqrt(z)) / sqrt(z) - 1) / z)
+    for dtype, degree in [("f32", degree_f32), ("f64", degree_f64)]:
+        show(f"{name}, {dtype}", rest, lambda z: z + mpf("1e-2"), mpf(0), mpf(greatest) ** 2, degree)
 
 erf_near = near_zero(lambda z: 2 / sqrt(pi) * (1 - z / 3), lambda z: erf(sqrt(z)) / sqrt(z))
 show("erf near, f32", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 6)
 show("erf far, f32", lambda x: -log(erfc(x)), erfc, mpf(1), mpf(4), 7)
+
+
+def erfc_factor(t):
+    x = 3 * (1 + t) / (1 - t)
+    return exp(x * x) * erfc(x)
+
+
+show("erfc, f32", erfc_factor, lambda t: 1 / erfc_factor(t), mpf(-1), mpf("7.1") / mpf("13.1"), 10)
