@@ -4,7 +4,8 @@ use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
-use super::masks::{causal_mask, padding_mask, window_mask};
+use super::blocks::{LIMITS, Limits, part};
+use super::masks::{causal_from, padding_mask, window_from};
 use super::options::{AttentionDirection, DropoutMask};
 use super::scores::{Layout, Mixed, zero};
 use crate::convert_floats::at_least_f32_dtype;
@@ -133,62 +134,157 @@ pub(super) fn mix(
     extras: &Extras,
 ) -> Result<Mixed, InputError> {
     check_heads(what, query, key)?;
-    let full = score_shape(query, key);
-    check_options(what, &full, options)?;
-    let layout = Layout::new(query, key);
-    let dtype = at_least_f32_dtype(query.dtype());
-    let depth = query.shape().last().copied().unwrap_or_default();
-    let scale = options.scale.unwrap_or(1.0 / (depth as f64).sqrt());
-    let mut scores = layout.scores(&query.convert(dtype), &key.convert(dtype)) * scale;
-    if let Some(bias) = &options.bias {
-        scores += layout.arranged(&bias.convert(dtype));
+    check_options(what, &score_shape(query, key), options)?;
+    Ok(Attention::new(query, key, value, options, extras, LIMITS).mixed(query))
+}
+
+/// The inputs of attention that are the same for all queries.
+pub(super) struct Attention<'a> {
+    pub(super) layout: Layout,
+    key: Tensor,
+    value: &'a Tensor,
+    scale: f64,
+    pub(super) options: &'a AttentionOptions,
+    pub(super) extras: &'a Extras,
+    /// The shape `[*batch, heads, queries, keys]`.
+    pub(super) full: Vec<usize>,
+    pub(super) limits: Limits,
+}
+
+impl<'a> Attention<'a> {
+    #[track_caller]
+    pub(super) fn new(
+        query: &Tensor,
+        key: &Tensor,
+        value: &'a Tensor,
+        options: &'a AttentionOptions,
+        extras: &'a Extras,
+        limits: Limits,
+    ) -> Self {
+        let depth = query.shape().last().copied().unwrap_or_default();
+        Self {
+            layout: Layout::new(query, key),
+            key: key.convert(at_least_f32_dtype(query.dtype())),
+            value,
+            scale: options.scale.unwrap_or(1.0 / (depth as f64).sqrt()),
+            options,
+            extras,
+            full: score_shape(query, key),
+            limits,
+        }
     }
-    if let Some(mask) = whole_mask(&full, options, extras) {
-        let low = Tensor::full(dtype, [], -0.7 * f64::from(f32::MAX));
-        scores = layout.arranged(&mask).select(&scores, &low);
+
+    /// Returns the number of keys.
+    pub(super) fn keys(&self) -> usize {
+        self.full[self.full.len() - 1]
     }
-    let mut weights = softmax(&scores, -1).convert(value.dtype());
-    if let Some(dropout) = &extras.dropout {
-        weights = dropped(layout, &weights, &full, dropout);
+
+    /// Returns the values of all queries. Dropout draws one mask for all scores, which are not divided then.
+    #[track_caller]
+    pub(super) fn mixed(&self, query: &Tensor) -> Mixed {
+        let count = |product: usize, &length: &usize| product.saturating_mul(length);
+        let scores = self.full.iter().fold(1, count);
+        let values = if scores > self.limits.whole && self.extras.dropout.is_none() {
+            self.in_blocks(query)
+        } else {
+            self.rows(query, None, self.keys())
+        };
+        let mut mixed = self.layout.values(values);
+        if let Some(lengths) = &self.options.query_lengths {
+            let lengths = wide_integers(lengths);
+            let queries = Tensor::arange(lengths.dtype(), query.shape()[self.layout.batch]);
+            mixed.zero_unless(&queries.less(lengths.expand_dims(-1)));
+        }
+        mixed
     }
-    let mut mixed = layout.mixed(&weights, value);
-    if let Some(lengths) = &options.query_lengths {
-        let lengths = wide_integers(lengths);
-        let queries = Tensor::arange(lengths.dtype(), full[full.len() - 2]);
-        mixed.zero_unless(&queries.less(lengths.expand_dims(-1)));
+
+    /// Returns the values of the queries from `start` on, by default 0, of which none attends to a key from `keys` on.
+    #[track_caller]
+    pub(super) fn rows(&self, query: &Tensor, start: Option<&Tensor>, keys: usize) -> Tensor {
+        let (layout, options) = (self.layout, self.options);
+        let (batch, dtype) = (layout.batch, self.key.dtype());
+        let rows = Rows {
+            start,
+            count: query.shape()[batch],
+            keys,
+        };
+        let key = part(&self.key, batch, 0..keys);
+        let mut scores = layout.scores(&query.convert(dtype), &key) * self.scale;
+        if let Some(bias) = &options.bias {
+            scores += layout.arranged(&rows.of(&bias.convert(dtype)));
+        }
+        if let Some(mask) = rows.mask(options, self.extras) {
+            let low = Tensor::full(dtype, [], -0.7 * f64::from(f32::MAX));
+            scores = layout.arranged(&mask).select(&scores, &low);
+        }
+        let mut weights = softmax(&scores, -1).convert(self.value.dtype());
+        if let Some(dropout) = &self.extras.dropout {
+            weights = dropped(layout, &weights, &self.full, dropout);
+        }
+        layout.mixed(&weights, &part(self.value, batch, 0..keys))
     }
-    Ok(mixed)
+}
+
+/// Some consecutive queries, and the number of keys that they attend to.
+struct Rows<'a> {
+    start: Option<&'a Tensor>,
+    count: usize,
+    keys: usize,
+}
+
+impl Rows<'_> {
+    /// Returns the positions of the queries.
+    #[track_caller]
+    fn positions(&self) -> Tensor {
+        let positions = Tensor::arange(DType::I32, self.count);
+        self.start
+            .map_or(positions.clone(), |start| positions + start)
+    }
+
+    /// Returns the part for these queries and keys of a tensor that broadcasts to `[*batch, heads, queries, keys]`.
+    #[track_caller]
+    fn of(&self, tensor: &Tensor) -> Tensor {
+        let mut part_of = tensor.clone();
+        let Some(keys) = tensor.rank().checked_sub(1) else {
+            return part_of;
+        };
+        if tensor.shape()[keys] != 1 {
+            part_of = part(&part_of, keys, 0..self.keys);
+        }
+        match (self.start, keys.checked_sub(1)) {
+            (Some(start), Some(queries)) if tensor.shape()[queries] != 1 => {
+                let mut starts = vec![Tensor::zeros(DType::I32, []); tensor.rank()];
+                starts[queries] = start.clone();
+                let mut sizes = part_of.shape().to_vec();
+                sizes[queries] = self.count;
+                part_of.dynamic_slice(&starts, sizes)
+            }
+            _ => part_of,
+        }
+    }
+
+    /// Combines all masks. The result broadcasts to `[*batch, heads, queries, keys]`.
+    #[track_caller]
+    fn mask(&self, options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
+        let is_causal = options.direction.is_causal();
+        let window = options.local_window;
+        let lengths = options.key_lengths.as_ref();
+        let masks = [
+            is_causal.then(|| causal_from(&self.positions(), self.keys)),
+            window.map(|(left, right)| window_from(&self.positions(), self.keys, left, right)),
+            lengths.map(|lengths| padding_mask(lengths, self.keys)),
+            options.mask.as_ref().map(|mask| self.of(mask)),
+            extras.allowed.as_ref().map(|mask| self.of(mask)),
+        ];
+        let masks = masks.into_iter().flatten();
+        masks.reduce(|first, second| first & second)
+    }
 }
 
 /// Returns the shape `[*batch, heads, queries, keys]`.
 fn score_shape(query: &Tensor, key: &Tensor) -> Vec<usize> {
     let (batch, rest) = query.shape().split_at(query.rank() - 3);
     [batch, &[rest[1], rest[0], key.shape()[batch.len()]]].concat()
-}
-
-/// Combines all masks of the options and the extras. The result broadcasts to `[*batch, heads, queries, keys]`.
-#[track_caller]
-fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
-    let (queries, keys) = (full[full.len() - 2], full[full.len() - 1]);
-    let masks = [
-        options
-            .direction
-            .is_causal()
-            .then(|| causal_mask(queries, keys)),
-        options
-            .local_window
-            .map(|(left, right)| window_mask(queries, keys, left, right)),
-        options
-            .key_lengths
-            .as_ref()
-            .map(|lengths| padding_mask(lengths, keys)),
-        options.mask.clone(),
-        extras.allowed.clone(),
-    ];
-    masks
-        .into_iter()
-        .flatten()
-        .reduce(|first, second| first & second)
 }
 
 /// Sets weights to 0 with the probability `rate`, and divides the other weights by 1 - `rate`.

@@ -50,7 +50,13 @@ pub(super) fn causal_from(positions: &Tensor, keys: usize) -> Tensor {
 /// If the memory for the mask cannot be allocated.
 #[track_caller]
 pub fn window_mask(queries: usize, keys: usize, left: usize, right: usize) -> Tensor {
-    let queries = Tensor::arange(DType::I64, queries).expand_dims(-1);
+    window_from(&Tensor::arange(DType::I64, queries), keys, left, right)
+}
+
+/// Returns the mask of a local window for queries at the given positions: `int[queries]` to `bool[queries, keys]`.
+#[track_caller]
+pub(super) fn window_from(positions: &Tensor, keys: usize, left: usize, right: usize) -> Tensor {
+    let queries = positions.convert(DType::I64).expand_dims(-1);
     let keys = Tensor::arange(DType::I64, keys);
     // Lengths of axes are at most `i64::MAX`, so a longer window contains all keys.
     let [left, right] = [left, right].map(|length| i64::try_from(length).unwrap_or(i64::MAX));

@@ -4,6 +4,7 @@
 //! order that the next product reads, so no tensor is transposed between the input projections and the output
 //! projection.
 
+mod blocks;
 mod cache;
 mod dot_product;
 mod masks;

@@ -12,7 +12,7 @@ use pytree_transform::{DType, Tensor, TensorError};
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// The number of batch axes.
-    batch: usize,
+    pub(super) batch: usize,
     kv_heads: usize,
     /// The number of query heads that share a key head.
     group: usize,
@@ -81,14 +81,18 @@ impl Layout {
     /// Returns the sum of the values, weighted by `weights`, for each head. The result has the axes of the scores, with
     /// the axis `value_dim` in place of the axis `keys`.
     #[track_caller]
-    pub(super) fn mixed(self, weights: &Tensor, value: &Tensor) -> Mixed {
+    pub(super) fn mixed(self, weights: &Tensor, value: &Tensor) -> Tensor {
         let batch = self.batch;
         let keys = usize::from(self.has_groups()) + 2;
-        let values = weights.dot_general(
+        weights.dot_general(
             value,
             (&after(batch, &[keys]), &after(batch, &[0])),
             (&axes(batch, &[0]), &axes(batch, &[1])),
-        );
+        )
+    }
+
+    /// Returns the values of all queries with their layout.
+    pub(super) fn values(self, values: Tensor) -> Mixed {
         Mixed {
             layout: self,
             values,
