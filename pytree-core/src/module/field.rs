@@ -109,6 +109,8 @@ impl<L: Leaf + Clone> StateField for Tree<L> {}
 impl<L> HoldsArrays for Tree<L> {}
 impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
 impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
+/// The leaves keep their kinds in the `M`.
+impl<M: ModuleField, L: Leaf + Clone> ModuleField for Partition<M, L> {}
 impl<M, L> HoldsArrays for Partition<M, L> {}
 
 /// Implements a field trait for containers whose contents implement it. With `do_not_recommend`, error messages name

@@ -5,7 +5,8 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 use crate::layers::{
-    Activation, Bidirectional, Identity, Lambda, Lora, RecurrentCell, Rnn, SpectralNorm, WeightNorm,
+    Activation, Bidirectional, Identity, Lambda, Lora, Quantized, RecurrentCell, Rnn, SpectralNorm,
+    WeightNorm,
 };
 use crate::model::Model;
 
@@ -157,4 +158,4 @@ macro_rules! wrapper_forward {
     )+};
 }
 
-wrapper_forward!(Lora, SpectralNorm, WeightNorm);
+wrapper_forward!(Lora, Quantized, SpectralNorm, WeightNorm);

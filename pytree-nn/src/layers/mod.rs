@@ -22,6 +22,7 @@ mod mode;
 mod normalization;
 mod pooling;
 mod prelu;
+mod quantized;
 mod recurrent;
 mod rewriting;
 mod sequential;
@@ -31,8 +32,8 @@ mod weight_norm;
 pub use self::{
     activation::*, attention::*, convolution::*, dropout::*, einsum::*, embed::*, flatten::*,
     forward::*, gated_mlp::*, identity::*, linear::*, linear_general::*, lora::*, matrix_layout::*,
-    mlp::*, mode::*, normalization::*, pooling::*, prelu::*, recurrent::*, rewriting::*,
-    sequential::*, spectral_norm::*, weight_norm::*,
+    mlp::*, mode::*, normalization::*, pooling::*, prelu::*, quantized::*, recurrent::*,
+    rewriting::*, sequential::*, spectral_norm::*, weight_norm::*,
 };
 
 pub(crate) use matrix_layout::roles_of;
