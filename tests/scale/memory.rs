@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use pytree::make_jaxpr;
+use pytree::nn::{AttentionOptions, dot_product_attention};
 use pytree::prelude::*;
 
 use crate::measure::{MANY, alone};
@@ -25,6 +26,8 @@ const TASKS: [&str; 7] = [
     "checkpoint loaded",
     "diff",
 ];
+
+const ATTENTION: &str = "attention";
 
 /// The peak so far in KiB.
 fn peak() -> f64 {
@@ -50,6 +53,12 @@ fn added(task: &str, size: usize) -> f64 {
         "recording" => drop(make_jaxpr(move |x: Tensor| program(&x))(vector())),
         "first call" => drop(jit(move |x: Tensor| program(&x))(vector())),
         "grad" => drop(grad(|x: &Tensor| program(x).sum())(&vector())),
+        ATTENTION => {
+            let x = Tensor::ones(DType::F32, [size, 2, 8]);
+            let options = AttentionOptions::default();
+            let attend = |x: &Tensor| dot_product_attention(x, x, x, &options).sum();
+            drop(value_and_grad(attend)(&x));
+        }
         "vmap" => drop(vmap(|x: Tensor| program(&x))(Tensor::stack(
             &[vector(), vector()],
             0,
@@ -114,4 +123,16 @@ fn peak_memory_is_linear() {
         "more memory than in proportion:\n{}",
         too_much.join("\n")
     );
+}
+
+/// The scores of 8,333 tokens with two heads have 530 MiB, and several arrays of this size would be needed.
+#[test]
+fn attention_keeps_no_scores() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let _alone = alone();
+    let peak: f64 = child(ATTENTION, MANY / 12).parse().unwrap();
+    println!("        {peak:>9} KiB  {ATTENTION}");
+    assert!(peak < 256.0 * 1024.0, "{peak} KiB");
 }

@@ -59,6 +59,9 @@ pub struct AttentionOptions {
 /// a query, the result of the query is the mean of all values. Pass a mask instead of a bias with infinities, because
 /// the softmax of a row of infinities is NaN.
 ///
+/// More than 2²⁶ scores, for instance of 8,192 tokens with two heads, are computed in blocks of queries, and again for derivatives. So
+/// the memory grows with the number of tokens, and not with its square. Scores with dropout are not divided.
+///
 /// # Examples
 /// ```
 /// use pytree_nn::{AttentionDirection, AttentionOptions, Key, dot_product_attention};
