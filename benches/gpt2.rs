@@ -7,7 +7,8 @@
 //! | `prompt` | the logits after the last token of a sequence |
 //! | `train` | a training step: the loss, its gradient and an update of Adam |
 //!
-//! `--bf16` converts the model. `--batch N` and `--length N` set the sequences and the tokens in each of them; by default,
+//! `--bf16` converts the model, and `--int8` quantizes its weights for `token`. `--save FILE` writes the parameters first, unless the
+//! file is there. `--batch N` and `--length N` set the sequences and the tokens in each of them; by default,
 //! `train` has 2 × 128 and `prompt` 1 × 128, and the cache of `token` has room for 1 × 256. `--pjrt` runs on the first device
 //! of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`. Prints the lines that `jax_gpt2.py` prints.
 
@@ -26,7 +27,7 @@ use std::time::Instant;
 
 use pytree::device::{Device, device_put};
 use pytree::nn::{
-    Embed, LayerNorm, LearnedPositions, TransformerBlock, convert_floats, with_cache,
+    Embed, LayerNorm, LearnedPositions, Quantized, TransformerBlock, convert_floats, with_cache,
 };
 use pytree::prelude::*;
 
@@ -74,6 +75,7 @@ impl Gpt2 {
 struct Setting {
     case: String,
     dtype: DType,
+    is_int8: bool,
     batch: Option<usize>,
     length: Option<usize>,
     device: Device,
@@ -132,17 +134,29 @@ fn text([batch, length]: [usize; 2]) -> (Tensor, Tensor) {
 
 fn create(setting: &Setting) {
     setting.measure(usize::MAX, Gpt2::new, |model| {
-        number(&model.positions.embedding.index(ix![0, 0]))
+        number(&model.norm.bias.as_ref().unwrap().index(ix![0]))
     });
 }
 
 fn token(setting: &Setting) {
     let [batch, length] = setting.sizes(1, 256);
     let decoder = with_cache(&setting.model(), [batch], length);
+    if setting.is_int8 {
+        let decoder = Quantized::new(&decoder, &Filter::param());
+        decode(setting, decoder, |decoder, token| {
+            decoder.with_model(|model| model.last(token))
+        });
+    } else {
+        decode(setting, decoder, Gpt2::last);
+    }
+}
+
+fn decode<M: Model>(setting: &Setting, decoder: M, last: fn(&mut M, &Tensor) -> Tensor) {
+    let [batch, length] = setting.sizes(1, 256);
     let mut decoder = device_put(&decoder, &setting.device);
     let mut token = device_put(&Tensor::zeros(DType::I32, [batch, 1]), &setting.device);
-    let step = jit_mut(|(model, token): (&mut Gpt2, Tensor)| {
-        let logits = model.last(&token);
+    let step = jit_mut(move |(model, token): (&mut M, Tensor)| {
+        let logits = last(model, &token);
         let next = logits.argmax_keep(-1).convert(DType::I32);
         (next, logits.max())
     });
@@ -207,10 +221,17 @@ fn main() {
         Some(arguments.drain(at..at + 2).nth(1)?.parse().unwrap())
     };
     let (batch, length) = (value("--batch"), value("--length"));
+    if let Some(at) = arguments.iter().position(|it| it == "--save") {
+        let file = arguments.drain(at..at + 2).nth(1).unwrap();
+        if !std::path::Path::new(&file).exists() {
+            checkpoint::save(&file, &Gpt2::new()).unwrap();
+        }
+    }
     let has = |option: &str| arguments.iter().any(|it| it == option);
-    let (dtype, suffix) = match has("--bf16") {
-        true => (DType::BF16, "-bf16"),
-        false => (DType::F32, ""),
+    let (dtype, suffix) = match (has("--bf16"), has("--int8")) {
+        (true, _) => (DType::BF16, "-bf16"),
+        (_, true) => (DType::F32, "-int8"),
+        _ => (DType::F32, ""),
     };
     let (device, peak, peer) = match has("--pjrt").then(plugin) {
         Some((device, peak)) => (device, peak, "pytree-pjrt"),
@@ -225,6 +246,7 @@ fn main() {
         let setting = Setting {
             case: format!("{case}{suffix}"),
             dtype,
+            is_int8: suffix == "-int8",
             batch,
             length,
             device: device.clone(),

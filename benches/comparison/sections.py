@@ -86,6 +86,15 @@ def training(case):
     return [bench("training", case), *of_jax, *of_torch, rust("peer-burn", "train", case), rust("peer-candle", "train", case)]
 
 
+def gpt2(case, *dtype):
+    """The programs of a case of GPT-2. Ours writes the parameters that torch reads."""
+    ours = bench("gpt2", case, *dtype, "--save", "target/compare/gpt2.safetensors")
+    if "--int8" in dtype:
+        return [ours]
+    of_torch = [torch("torch_gpt2", mode, case, *dtype) for mode in ("eager", "compile")]
+    return [ours, python("jax_gpt2", case, *dtype), *of_torch]
+
+
 def models(case, operations=None, checks=LOSSES, title="", **options):
     """A section with one program of benches/models.rs and its counterpart in JAX."""
     groups = [[bench("models", case), python("jax_models", case)]]
@@ -250,6 +259,15 @@ SECTIONS = [
         },
         {},
         builds=True,
+    ),
+    Section(
+        "K",
+        "GPT-2 with 124 million parameters",
+        "The creation of the model; a token with a cache of 256 tokens; a prompt of 128 tokens; a training step with 2 × 128 tokens. In bf16, "
+        "JAX and pytree keep all parameters in bf16, and torch trains with `autocast`. With int8, the weights are quantized.",
+        [gpt2("create")] + [gpt2(case, *dtype) for case in ("token", "prompt", "train") for dtype in ((), ("--bf16",))] + [gpt2("token", "--int8")],
+        {"us_per_step": "a call, µs", "first_step_ms": "the first call, ms"},
+        {"result_step1": 2e-2},
     ),
     Section(
         "R",

@@ -101,6 +101,19 @@ impl<M: Model> Quantized<M> {
         }
     }
 
+    /// Calls a function with the model that [`model`](Self::model) returns. The states that the function writes, such as the cache of a
+    /// decoder, are stored in [`rest`](Self::rest); what it writes to the quantized weights is lost.
+    ///
+    /// # Panics
+    /// If the three parts are not those of one model, or if the function panics.
+    #[track_caller]
+    pub fn with_model<R>(&mut self, function: impl FnOnce(&mut M) -> R) -> R {
+        let mut model = self.model();
+        let result = function(&mut model);
+        self.rest = partition::filter(&model, &!self.chosen());
+        result
+    }
+
     /// Selects the quantized weights of the model.
     fn chosen(&self) -> Filter {
         paths(self.integers.iter_with_path().map(|(path, _)| path))
@@ -135,10 +148,7 @@ impl<M: Model + Forward> Quantized<M> {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        let mut model = self.model();
-        let y = model.try_forward(x);
-        self.rest = partition::filter(&model, &!self.chosen());
-        y
+        self.with_model(|model| model.try_forward(x))
     }
 }
 
