@@ -10,6 +10,8 @@ pub mod csv;
 mod error;
 pub mod idx;
 pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;
 mod order;
 mod position;
 mod prefetch;

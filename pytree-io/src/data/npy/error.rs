@@ -44,7 +44,7 @@ pub enum NpyError {
         path: PathBuf,
     },
     /// The file is a ZIP archive, such as an `.npz` file, which has an `.npy` file for each of its arrays.
-    #[error("cannot read the array{}: it is a ZIP archive, such as `numpy.savez` writes; unpack it with `unzip`, and read the `.npy` file of each array, or write each array with `numpy.save`", named(.path.as_deref()))]
+    #[error("cannot read the array{}: it is a ZIP archive, such as `numpy.savez` writes; read it with `data::npz::load`, which needs the feature `npz`, or write each array with `numpy.save`", named(.path.as_deref()))]
     Archive {
         /// The path of the file, or `None` if the bytes were not read from a file.
         path: Option<PathBuf>,

@@ -153,7 +153,7 @@ fn empty_file_directory_and_archive_are_named() {
         ),
         (
             b"PK\x03\x04\x2d\x00\x00\x00\x00\x00",
-            "it is a ZIP archive, such as `numpy.savez` writes; unpack it with `unzip`",
+            "it is a ZIP archive, such as `numpy.savez` writes; read it with `data::npz::load`",
         ),
     ] {
         std::fs::write(&file, bytes).unwrap();
