@@ -12,6 +12,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree::collectives::psum;
 use pytree::device::{Device, Mesh};
@@ -25,9 +26,13 @@ thread_local! {
     static LARGE_BLOCKS: Cell<usize> = const { Cell::new(0) };
 }
 
+/// The bytes of the largest block that a thread has allocated.
+static LARGEST: AtomicUsize = AtomicUsize::new(0);
+
 struct Counting;
 
 fn count(size: usize) {
+    LARGEST.fetch_max(size, Ordering::Relaxed);
     if size > LARGE {
         let _ = LARGE_BLOCKS.try_with(|blocks| blocks.set(blocks.get() + 1));
     }
@@ -154,4 +159,35 @@ fn step_on_mesh_of_host_writes_over_its_argument() {
     let kept = LARGE_BLOCKS.get() - before - donated;
     pytree::memory::set_limit(limit);
     assert_eq!((donated, kept), (0, 10));
+}
+
+#[test]
+fn products_of_half_precision_widen_no_operand() {
+    let _alone = ALONE.lock();
+    let limit = pytree::memory::limit();
+    pytree::memory::set_limit(0);
+    for dtype in [DType::BF16, DType::F16] {
+        // Each weight has 8 MiB, and would have 16 MiB in f32.
+        let weight = Key::new(0).normal(DType::F32, [1024, 4096]).convert(dtype);
+        let transposed = weight.swap_axes(0, 1);
+        for rows in [1, 4, 64] {
+            let x = Tensor::ones(dtype, [rows, 1024]);
+            let products = |(x, weight, transposed): (Tensor, Tensor, Tensor)| {
+                [
+                    x.matmul(&weight),
+                    x.tensordot(&transposed, (&[1], &[1])),
+                    weight.tensordot(&x, (&[0], &[1])),
+                    transposed.tensordot(&x, (&[1], &[1])),
+                ]
+            };
+            let operands = (x, weight.clone(), transposed.clone());
+            LARGEST.store(0, Ordering::Relaxed);
+            let eager = products(operands.clone());
+            let compiled = jit(products)(operands);
+            let largest = LARGEST.load(Ordering::Relaxed);
+            assert!(largest > 0 && largest <= 2 << 20, "{largest} bytes");
+            assert_eq!(eager, compiled);
+        }
+    }
+    pytree::memory::set_limit(limit);
 }

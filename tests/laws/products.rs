@@ -117,10 +117,12 @@ impl Form {
 
 /// Elements of a product computed by its formula in f64, and the sums of the absolute values of their terms.
 fn check_against_formula(sizes: &Sizes, found: &Tensor, [left, right]: [Tensor; 2]) {
-    let epsilon = if found.dtype() == DType::F32 {
-        f64::from(f32::EPSILON)
-    } else {
-        f64::EPSILON
+    // The relative errors of a term of a sum, and of the rounded sum.
+    let (epsilon, rounding) = match found.dtype() {
+        DType::F64 => (f64::EPSILON, 0.0),
+        DType::BF16 => (f64::from(f32::EPSILON), 0.5_f64.powi(8)),
+        DType::F16 => (f64::from(f32::EPSILON), 0.5_f64.powi(11)),
+        _ => (f64::from(f32::EPSILON), 0.0),
     };
     let [found, left, right] =
         [found, &left, &right].map(|x| x.convert(DType::F64).to_vec::<f64>());
@@ -148,7 +150,7 @@ fn check_against_formula(sizes: &Sizes, found: &Tensor, [left, right]: [Tensor; 
         let difference = (found[(last * rows + row) * columns + column] - expected).abs();
         // The bound of any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, equation 3.5).
         assert!(
-            difference <= depth as f64 * epsilon * weight,
+            difference <= depth as f64 * epsilon * weight + rounding * expected.abs(),
             "{difference:e} at {row}, {column}"
         );
     }
@@ -159,7 +161,7 @@ proptest! {
 
     #[test]
     fn compiled_products_have_the_bits_of_eager_ones(sizes in sizes()) {
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
             for form in FORMS {
                 let [left, right] = form.operands(&sizes, dtype);
                 let expected = form.product(&left, &right);

@@ -29,6 +29,12 @@ pub(crate) fn arch() -> pulp::Arch {
     })
 }
 
+/// Returns whether kernels use fused multiplications. Without instructions for them, they would be very slow.
+#[inline]
+pub(crate) fn have_fused() -> bool {
+    !matches!(arch(), pulp::Arch::Scalar)
+}
+
 // The test names instruction sets that only x86-64 has.
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {

@@ -106,7 +106,7 @@ const INFINITY: u32 = 0x7f80_0000;
 const QUIET: u32 = 0x0040_0000;
 
 #[inline(always)]
-fn widen_bf16(bits: u16) -> f32 {
+pub(crate) fn widen_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
@@ -124,7 +124,7 @@ fn round_bf16(number: f32) -> f32 {
     clippy::cast_possible_truncation,
     reason = "the number of shifted bits"
 )]
-fn narrow_bf16(number: f32) -> u16 {
+pub(crate) fn narrow_bf16(number: f32) -> u16 {
     (round_bf16(number).to_bits() >> 16) as u16
 }
 
@@ -132,7 +132,7 @@ fn narrow_bf16(number: f32) -> u16 {
 const SCALE: f32 = f32::from_bits((127 + 112) << 23);
 
 #[inline(always)]
-fn widen_f16(bits: u16) -> f32 {
+pub(crate) fn widen_f16(bits: u16) -> f32 {
     let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
     // The biased exponent of a number is 112 less in f16 than in f32. The product is exact, even for subnormals.
     let finite = (f32::from_bits(size << 13) * SCALE).to_bits();
@@ -168,7 +168,7 @@ fn round_f16(number: f32) -> f32 {
     clippy::cast_possible_truncation,
     reason = "an f16 has 5 bits of exponent and 10 bits of mantissa"
 )]
-fn narrow_f16(number: f32) -> u16 {
+pub(crate) fn narrow_f16(number: f32) -> u16 {
     let rounded = round_f16(number).to_bits();
     let (sign, size) = (rounded >> 16 & 0x8000, rounded & SIZE);
     let finite = (f32::from_bits(size) / SCALE).to_bits() >> 13;

@@ -242,6 +242,10 @@ impl Primitive for DotGeneral {
         )))
     }
 
+    fn accepts_halves(&self) -> bool {
+        true
+    }
+
     fn multiplies_narrow_floats(&self) -> bool {
         true
     }

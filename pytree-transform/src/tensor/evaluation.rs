@@ -1,7 +1,8 @@
 //! The evaluation of a primitive on arrays of any dtype.
 //!
 //! The kernels of primitives compute in wide dtypes: in f32 for half-precision floats, and in 32 bits for narrower
-//! integers. So no kernel is compiled for a narrow dtype. Only primitives that move elements accept narrow dtypes.
+//! integers. So no kernel is compiled for a narrow dtype. Only primitives that move elements accept narrow dtypes, and products of
+//! half-precision floats, whose operands may be as large as the weights of a model.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +21,9 @@ pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs
     let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
     // The kernels of elementwise operations widen tile by tile.
     let accepts_narrow = primitive.accepts_narrow() || primitive.elementwise().is_some();
-    if accepts_narrow || !operands.iter().any(is_narrow) {
+    let accepts_halves =
+        primitive.accepts_halves() && operands.iter().all(|operand| operand.dtype().is_float());
+    if accepts_narrow || accepts_halves || !operands.iter().any(is_narrow) {
         return primitive.evaluate(operands);
     }
     let expected = expected_results(primitive, &operands);

@@ -212,6 +212,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         !self.bodies().is_empty()
     }
 
+    /// Returns whether `evaluate` accepts operands that all have the same half-precision dtype.
+    fn accepts_halves(&self) -> bool {
+        false
+    }
+
     /// **Products**: returns whether the operation that [`lower`](Self::lower) writes multiplies operands of bf16 or f16
     /// and adds their products in f32. The operation then reads such operands without a conversion. Many devices have
     /// instructions for it.

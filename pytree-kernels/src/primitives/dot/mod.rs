@@ -5,17 +5,19 @@ pub mod slices;
 
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use pytree_base::bug::expect_some;
 use smallvec::smallvec;
 
 pub use self::matrix_product::Summation;
-pub(crate) use self::matrix_product::{Factor, Part};
+pub(crate) use self::matrix_product::{Factor, Part, Stored};
 use self::matrix_product::{
     Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply_then, parts, strides_read,
 };
 use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::divided::{Divided, Results};
 use crate::base::dtype::{AbstractArray, DType};
+use crate::base::narrow::Half;
 use crate::base::shape::{AxisList, Shape, sorting_permutation};
 use crate::base::target::{Following, Region, Target, Then};
 use crate::base::threads::{self, Piece};
@@ -97,6 +99,9 @@ impl DotGeneral {
 
     /// Returns about how many nanoseconds one thread takes for the product of two operands.
     pub fn nanoseconds(&self, left: &AbstractArray, right: &AbstractArray) -> usize {
+        if let Some(loops) = self.loops_of(left, right) {
+            return loops.nanoseconds();
+        }
         let depth: usize = self
             .contract
             .0
@@ -132,7 +137,8 @@ impl DotGeneral {
         let shape = self.result_shape(&left.shape, &right.shape);
         let mut pairs = sorting_permutation(&self.contract.0);
         pairs.retain(|pair| left.shape[self.contract.0[*pair]] != 1);
-        Some((pairs, self.loops(&shape, l, r).summation()))
+        let is_half = Half::of(left.dtype).is_some();
+        Some((pairs, self.loops(&shape, l, r).summation(is_half)))
     }
 
     /// Returns the pairs of contracted axes in the order of the left operand, in which the product adds.
@@ -185,9 +191,9 @@ impl DotGeneral {
     /// Returns whether threads can share the product of two operands without a first phase, in which an operand is laid out
     /// again.
     pub fn is_divisible(&self, left: &AbstractArray, right: &AbstractArray) -> bool {
-        let is_wide = matches!(left.dtype, DType::F32 | DType::F64);
-        let loops = self.loops_of(left, right).filter(|_| is_wide);
-        loops.is_some_and(|loops| !loops.is_turned())
+        let loops = self.loops_of(left, right);
+        let is_half = Half::of(left.dtype).is_some();
+        left.dtype.is_float() && loops.is_some_and(|loops| is_half || !loops.is_turned())
     }
 
     /// Returns whether the elements of the result are computed in the order of memory, so that another computation can continue
@@ -229,9 +235,11 @@ impl DotGeneral {
         }
     }
 
-    /// Computes the product of two arrays of a wide dtype.
+    /// Computes the product of two arrays of floats or of wide integers.
     pub fn evaluate(&self, left: Arc<Array>, right: Arc<Array>) -> Array {
         match left.dtype() {
+            DType::BF16 => self.multiply::<bf16>(left, right),
+            DType::F16 => self.multiply::<f16>(left, right),
             DType::F32 => self.multiply::<f32>(left, right),
             DType::I32 => self.multiply::<i32>(left, right),
             DType::I64 => self.multiply::<i64>(left, right),
@@ -240,7 +248,7 @@ impl DotGeneral {
         }
     }
 
-    fn multiply<T: Factor>(&self, left: Arc<Array>, right: Arc<Array>) -> Array {
+    fn multiply<T: Stored>(&self, left: Arc<Array>, right: Arc<Array>) -> Array {
         let operands = self.operands(left, right);
         let mut target = reused::<T>(operands.shape.iter().product());
         operands.multiply(Target::new(&mut target), threads::count(), None);
@@ -251,10 +259,14 @@ impl DotGeneral {
     /// operand must be laid out again first.
     pub fn divided(&self, left: &Arc<Array>, right: &Arc<Array>) -> Option<Box<dyn Divided>> {
         let operands = self.operands(Arc::clone(left), Arc::clone(right));
-        if operands.loops.as_ref().is_none_or(Loops::is_turned) {
+        let is_half = Half::of(left.dtype()).is_some();
+        let loops = operands.loops.as_ref();
+        if loops.is_none_or(|loops| !is_half && loops.is_turned()) {
             return None;
         }
         match left.dtype() {
+            DType::BF16 => Some(Box::new(DividedProduct::<bf16>::new(operands))),
+            DType::F16 => Some(Box::new(DividedProduct::<f16>::new(operands))),
             DType::F32 => Some(Box::new(DividedProduct::<f32>::new(operands))),
             DType::F64 => Some(Box::new(DividedProduct::<f64>::new(operands))),
             _ => None,
@@ -274,7 +286,7 @@ pub(crate) struct DotOperands {
 
 impl DotOperands {
     /// Writes the product to `target`, on parallel threads if there is enough work, and continues with the regions of the result.
-    pub(crate) fn multiply<T: Factor>(
+    pub(crate) fn multiply<T: Stored>(
         &self,
         mut target: Target<'_, T>,
         threads: usize,
@@ -295,7 +307,7 @@ impl DotOperands {
     ///
     /// # Panics
     /// Panics if the product is not [divisible](DotGeneral::is_divisible).
-    pub(crate) fn parts<'a, T: Factor>(
+    pub(crate) fn parts<'a, T: Stored>(
         &'a self,
         target: Target<'a, T>,
         count: usize,
@@ -313,7 +325,7 @@ struct DividedProduct<T> {
     target: Vec<T>,
 }
 
-impl<T: Factor> DividedProduct<T> {
+impl<T: Stored> DividedProduct<T> {
     fn new(operands: DotOperands) -> Self {
         Self {
             target: reused(operands.shape.iter().product()),
@@ -322,7 +334,7 @@ impl<T: Factor> DividedProduct<T> {
     }
 }
 
-impl<T: Factor> Divided for DividedProduct<T> {
+impl<T: Stored> Divided for DividedProduct<T> {
     fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>) {
         let target = Target::new(&mut self.target);
         for part in self.operands.parts(target, count, None) {

@@ -154,10 +154,6 @@ pub(crate) fn strides_read(
 /// elements.
 const LAID_OUT: usize = 1 << 12;
 
-/// A right operand that is stored column by column is copied to another layout only if the result has at least this
-/// many rows.
-const REUSED: usize = 2;
-
 /// The greatest number of multiplications for which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
 
@@ -167,8 +163,11 @@ const FEW: usize = 64;
 /// The greatest number of elements of a result that the crate `gemm` computes as inner products.
 pub(super) const INNER: usize = 16 * 16;
 
-/// The number of rows in a block of a matrix-vector product.
-const VECTOR_BLOCK: usize = 512;
+/// The greatest number of rows or columns of a thin product.
+const THIN: usize = 8;
+
+/// The least number of terms of a thin product that is no matrix-vector product.
+const THIN_DEPTH: usize = 64;
 
 /// The kernel that computes a matrix product.
 ///
@@ -178,9 +177,8 @@ const VECTOR_BLOCK: usize = 512;
 pub enum Kernel {
     /// A plain loop.
     Plain,
-    /// A matrix-vector product. gemm's order of summation may depend on the number of rows, so the rows are divided
-    /// into blocks of [`VECTOR_BLOCK`] rows.
-    Vector,
+    /// A matrix-vector product, or a product with few rows or few columns.
+    Thin,
     /// A small result of inner products of rows and columns that are contiguous in memory. gemm adds in another order if the result
     /// is larger, so the product is never divided.
     Inner,
@@ -259,7 +257,8 @@ impl Loops {
     pub(crate) fn is_turned(&self) -> bool {
         let apart = self.outer.iter().all(|axis| axis.right == 0) && self.depth.right == 1;
         let turned = self.columns.length * self.depth.length;
-        apart && self.columns.right >= 2 && turned >= LAID_OUT && self.rows.length >= REUSED
+        let is_read_once = self.kernel() == Kernel::Thin;
+        apart && self.columns.right >= 2 && turned >= LAID_OUT && !is_read_once
     }
 
     /// Returns the loops of the transposed matrix product, with the operands swapped.
@@ -283,8 +282,8 @@ impl Loops {
         let (rows, columns) = (self.rows.length, self.columns.length);
         if rows * columns * self.depth.length <= SMALL {
             Kernel::Plain
-        } else if rows == 1 || columns == 1 {
-            Kernel::Vector
+        } else if self.is_thin() {
+            Kernel::Thin
         } else if self.is_inner() {
             Kernel::Inner
         } else if rows.max(columns) <= FEW {
@@ -294,24 +293,20 @@ impl Loops {
         }
     }
 
-    /// Returns whether `gemm` computes this product, or its blocks if it is a matrix-vector product, as inner products.
+    /// Returns whether the product is a matrix-vector product, or has few rows or few columns.
+    fn is_thin(&self) -> bool {
+        let (rows, columns) = (self.rows.length, self.columns.length);
+        let is_long = rows.max(columns) > FEW && self.depth.length >= THIN_DEPTH;
+        match rows.min(columns) {
+            1 => true,
+            few => few <= THIN && is_long,
+        }
+    }
+
+    /// Returns whether `gemm` computes this product as inner products.
     pub(super) fn is_inner(&self) -> bool {
         let is_contiguous = self.depth.left == 1 && self.depth.right == 1;
         is_contiguous && self.rows.length * self.columns.length <= INNER
-    }
-
-    /// Divides a matrix-vector product into blocks of rows, each with its offsets. Returns `None` for other products.
-    pub(super) fn vector_blocks(&self) -> Option<Vec<(Self, [usize; 3])>> {
-        if self.kernel() != Kernel::Vector {
-            return None;
-        }
-        let place = self.outer.len() + usize::from(self.rows.length == 1);
-        let axis = *self.axis(place);
-        let blocks = (0..axis.length).step_by(VECTOR_BLOCK).map(|start| {
-            let length = VECTOR_BLOCK.min(axis.length - start);
-            (self.part(place, length), axis.offsets(start))
-        });
-        Some(blocks.collect())
     }
 
     /// Returns the axis with the index `place`. The order of the axes is: the axes `outer`, the rows, the columns.
@@ -397,12 +392,8 @@ impl Loops {
                 following.grain / common
             }
         };
-        // The kernels of gemm work on blocks of 16 rows or columns.
-        let block = match self.kernel() {
-            Kernel::Vector if !is_outer => VECTOR_BLOCK,
-            _ if axis.length / 2 >= 32 => 16,
-            _ => 1,
-        };
+        // The kernels work on blocks of 16 rows or columns.
+        let block = if axis.length / 2 >= 32 { 16 } else { 1 };
         let unit = least_common_multiple(unit, block)?;
         let half = (axis.length / 2).next_multiple_of(unit);
         let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;

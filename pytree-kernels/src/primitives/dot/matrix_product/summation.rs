@@ -5,8 +5,8 @@
 //! the strides of a product only if the summation stays equal. The law `compiled_products_have_the_bits_of_eager_ones` in
 //! `tests/laws/products.rs` checks this at lengths around all constants of this file.
 
-use super::loops::{Kernel, LoopAxis, Loops};
-use super::{Arrangement, are_portable};
+use super::loops::{Kernel, Loops};
+use super::{Arrangement, are_portable, have_fused};
 
 /// The depth up to which all blocked kernels of `gemm` add in one order: they divide a longer depth into chunks.
 const UNDIVIDED: usize = 512;
@@ -25,66 +25,32 @@ pub enum Summation {
     Undivided,
     /// Chunks of the depth, whose lengths depend on the depth and on whether there are few rows and columns.
     Chunks(Kernel),
-    /// Another order, which depends on the numbers of rows and columns.
-    Of(Route, [usize; 2]),
-}
-
-/// The function of `gemm` that computes a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// Inner products of rows and columns that are contiguous in memory, for a small result.
-    Inner,
-    /// A matrix-vector product that adds multiples of the contiguous columns of the matrix.
-    Columns,
-    /// A matrix-vector product of inner products with the contiguous rows of the matrix.
-    Rows,
-    /// Chunks of the depth.
-    Chunks,
+    /// Inner products of rows and columns that are contiguous in memory, with numbers of rows and columns.
+    Inner([usize; 2]),
+    /// The partial sums of a product with few rows or columns.
+    Partial,
+    /// Blocks of half-precision floats.
+    Blocks,
 }
 
 impl Loops {
     /// Returns the order in which this product of floats adds the terms of an element.
-    pub(crate) fn summation(&self) -> Summation {
-        let loops = match self.arrangement() {
+    pub(crate) fn summation(&self, is_half: bool) -> Summation {
+        let loops = match self.arrangement(is_half) {
             Arrangement::AsStored => self.clone(),
             Arrangement::Turned => self.turned(),
-            Arrangement::Transposed => return self.transposed().summation(),
+            Arrangement::Transposed => return self.transposed().summation(is_half),
         };
-        let kernel = if are_portable() {
-            Kernel::Plain
-        } else {
-            loops.kernel()
-        };
-        let Loops {
-            rows,
-            columns,
-            depth,
-            ..
-        } = loops;
-        let route = match kernel {
-            Kernel::Plain => return Summation::Plain,
-            _ if loops.is_inner() => Route::Inner,
-            _ if depth.length <= PAIR => return Summation::Pair,
-            Kernel::Vector if rows.length == 1 => vector_route(columns, columns.right, depth),
-            Kernel::Vector => vector_route(rows, rows.left, depth),
-            Kernel::Inner | Kernel::Few | Kernel::Blocked => Route::Chunks,
-        };
-        match (route, kernel) {
-            (Route::Chunks, _) if depth.length <= UNDIVIDED => Summation::Undivided,
-            (Route::Chunks, Kernel::Few | Kernel::Blocked) => Summation::Chunks(kernel),
-            _ => Summation::Of(route, [rows.length, columns.length]),
+        let depth = loops.depth.length;
+        match loops.kernel() {
+            Kernel::Thin if have_fused() => Summation::Partial,
+            Kernel::Plain | Kernel::Thin => Summation::Plain,
+            _ if are_portable() => Summation::Plain,
+            _ if is_half => Summation::Blocks,
+            _ if loops.is_inner() => Summation::Inner([loops.rows.length, loops.columns.length]),
+            _ if depth <= PAIR => Summation::Pair,
+            _ if depth <= UNDIVIDED => Summation::Undivided,
+            kernel => Summation::Chunks(kernel),
         }
-    }
-}
-
-/// Returns the function for the product of a vector and a matrix. `stride` is the stride of the matrix along `axis`, which is the
-/// axis that is not contracted.
-fn vector_route(axis: LoopAxis, stride: usize, depth: LoopAxis) -> Route {
-    if stride == 1 && axis.result == 1 {
-        Route::Columns
-    } else if depth.left == 1 && depth.right == 1 {
-        Route::Rows
-    } else {
-        Route::Chunks
     }
 }

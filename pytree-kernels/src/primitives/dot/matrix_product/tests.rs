@@ -21,8 +21,129 @@ fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
     )
 }
 
+/// The layouts of both operands: whether each is transposed in memory, and the distance between its elements.
+const LAYOUTS: [([bool; 2], usize); 5] = [
+    ([false, false], 1),
+    ([false, true], 1),
+    ([true, false], 1),
+    ([true, true], 1),
+    ([false, true], 2),
+];
+
+/// Returns the loops of a matrix product whose operands have a layout.
+fn laid_out([rows, columns, depth]: [usize; 3], ([left, right], gap): ([bool; 2], usize)) -> Loops {
+    let mut loops = loops(1, rows, columns, depth);
+    if left {
+        (loops.rows.left, loops.depth.left) = (1, rows);
+    }
+    if right {
+        (loops.columns.right, loops.depth.right) = (depth, 1);
+    }
+    for axis in [&mut loops.rows, &mut loops.columns, &mut loops.depth] {
+        (axis.left, axis.right) = (axis.left * gap, axis.right * gap);
+    }
+    loops
+}
+
+/// Checks the products of a type in all layouts with a slow reference in f64, and that layouts and threads do not change their bits.
+/// `exact` and `rounded` convert an element to f64 and back.
+fn check_products<T: Stored>(
+    sizes: [usize; 3],
+    epsilon: f64,
+    exact: impl Fn(T) -> f64,
+    rounded: impl Fn(f64) -> T,
+) {
+    let [rows, columns, depth] = sizes;
+    let number = |seed: usize, line: usize, step: usize| {
+        rounded(((line * 7919 + step * 104_729 + seed) % 1009) as f64 / 504.0 - 1.0)
+    };
+    let mut first: Option<Vec<T>> = None;
+    for layout in LAYOUTS {
+        let loops = laid_out(sizes, layout);
+        let filled = |seed, lines, (line_stride, step_stride)| {
+            let last = (lines - 1) * line_stride + (depth - 1) * step_stride;
+            let mut elements = vec![rounded(f64::NAN); last + 1];
+            for line in 0..lines {
+                for step in 0..depth {
+                    elements[line * line_stride + step * step_stride] = number(seed, line, step);
+                }
+            }
+            elements
+        };
+        let left = filled(1, rows, (loops.rows.left, loops.depth.left));
+        let right = filled(2, columns, (loops.columns.right, loops.depth.right));
+        for threads in [1, 2, 3, 4] {
+            let target = vec![rounded(f64::NAN); rows * columns];
+            let found = multiplied(&loops, &left, &right, target, threads);
+            let is_ordered = T::IS_HALF || loops.kernel() == Kernel::Thin;
+            if threads > 1 || is_ordered && first.is_some() {
+                assert_eq!(
+                    Some(&found),
+                    first.as_ref(),
+                    "{sizes:?} {layout:?} {threads}"
+                );
+            } else {
+                for position in (0..found.len()).step_by(1 + found.len() / 300) {
+                    let element = found[position];
+                    let terms = (0..depth).map(|step| {
+                        let left = exact(number(1, position / columns, step));
+                        left * exact(number(2, position % columns, step))
+                    });
+                    let (sum, weight) = terms.fold((0.0, 0.0), |(sum, weight), term: f64| {
+                        (sum + term, weight + term.abs())
+                    });
+                    let error = (exact(element) - sum).abs();
+                    let in_sums = depth as f64 * f64::from(f32::EPSILON) * weight;
+                    assert!(
+                        error <= in_sums + epsilon * sum.abs(),
+                        "{sizes:?} {layout:?}: {element:?} instead of {sum}"
+                    );
+                }
+                first = Some(found);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_have_equal_bits_with_all_threads_and_layouts() {
+    for sizes in [
+        [1, 1, 1],
+        [1, 1, 100_003],
+        [1, 5003, 17],
+        [1, 1030, 300],
+        [2003, 1, 129],
+        [2, 1501, 100],
+        [8, 300, 260],
+        [300, 7, 131],
+        [9, 70, 513],
+        [70, 131, 1100],
+        [300, 601, 65],
+        [33, 70, 2],
+    ] {
+        check_products::<f32>(sizes, 0.0, f64::from, f32::from_number);
+        check_products::<bf16>(sizes, 0.5_f64.powi(8), f64::from, bf16::from_f64);
+        check_products::<f16>(sizes, 0.5_f64.powi(11), f64::from, f16::from_f64);
+        check_products::<f64>(sizes, 0.0, |x| x, |x| x);
+    }
+}
+
+#[test]
+fn row_of_thin_product_has_bits_of_row_alone() {
+    let (rows, columns, depth) = (5, 203, 150);
+    let numbers = |count: usize| (0..count).map(|n| (n % 1013) as f32 / 3.0).collect();
+    let (left, right): (Vec<f32>, Vec<f32>) = (numbers(rows * depth), numbers(depth * columns));
+    let product = |rows: usize, left: &[f32]| {
+        let loops = loops(1, rows, columns, depth);
+        assert_eq!(loops.kernel(), Kernel::Thin);
+        multiplied(&loops, left, &right, vec![f32::NAN; rows * columns], 1)
+    };
+    let alone: Vec<f32> = left.chunks(depth).flat_map(|row| product(1, row)).collect();
+    assert_eq!(product(rows, &left), alone);
+}
+
 /// Multiplies two operands, and returns the result, whose memory is `target`.
-fn multiplied<T: Factor>(
+fn multiplied<T: Stored>(
     loops: &Loops,
     left: &[T],
     right: &[T],

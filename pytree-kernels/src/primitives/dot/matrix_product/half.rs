@@ -1,0 +1,252 @@
+//! Matrix products of half-precision floats, which lay out and multiply one block of the operands after the other.
+//!
+//! No operand is widened as a whole. The terms of an element are added in f32, and neither the layout of an operand nor the number of
+//! threads changes a bit. A sum is rounded to the half-precision type once, at its end.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use std::marker::PhantomData;
+
+use super::loops::{LoopAxis, Loops};
+use super::{Stored, Write, gemm_f32_product};
+use crate::base::array::{give_back, reused};
+use crate::base::dtype::ArrayElement;
+use crate::base::instructions::arch;
+use crate::base::target::Target;
+
+/// The most rows, columns and terms of a block. All blocks of a product fit into a few megabytes.
+const ROWS: usize = 512;
+const COLUMNS: usize = 512;
+const DEPTH: usize = 512;
+
+/// A way to lay out blocks of the operands and to multiply them.
+pub(super) trait Blocks {
+    /// The elements of an operand, or their bits.
+    type Source;
+
+    /// The elements of a block.
+    type Element: ArrayElement;
+
+    /// The lengths of a block are multiples of this number.
+    const UNIT: usize;
+
+    /// Lays out rows of the left operand.
+    fn lay_out_left(matrix: &Matrix<'_, Self::Source>, block: &mut [Self::Element]);
+
+    /// Lays out columns of the right operand.
+    fn lay_out_right(matrix: &Matrix<'_, Self::Source>, block: &mut [Self::Element]);
+
+    /// Multiplies two blocks with numbers of rows, columns and terms. The sums are in row-major order.
+    fn multiply(
+        lengths: [usize; 3],
+        left: &[Self::Element],
+        right: &[Self::Element],
+        sums: &mut [f32],
+        write: Write,
+    );
+}
+
+/// Rows of the left operand, or columns of the right one.
+pub(super) struct Matrix<'a, S> {
+    pub(super) elements: &'a [S],
+    /// The number of lines, and the distance between neighbouring lines.
+    pub(super) lines: (usize, usize),
+    /// The number of elements of a line, and the distance between neighbouring elements.
+    pub(super) steps: (usize, usize),
+}
+
+/// Writes a matrix product to `target`.
+pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
+    loops: &Loops,
+    left: &[B::Source],
+    right: &[B::Source],
+    mut target: Target<'_, E>,
+    write: Write,
+) {
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
+    let padded = |length: usize| length.next_multiple_of(B::UNIT);
+    let [height, width, steps] = [(rows, ROWS), (columns, COLUMNS), (depth, DEPTH)]
+        .map(|(axis, most)| padded(axis.length).min(most));
+    let mut left_block = reused::<B::Element>(height * steps);
+    let mut right_block = reused::<B::Element>(steps * width);
+    let mut sums = reused::<f32>(height * width);
+    for column in (0..columns.length).step_by(COLUMNS) {
+        let columns_here = COLUMNS.min(columns.length - column);
+        for row in (0..rows.length).step_by(ROWS) {
+            let rows_here = ROWS.min(rows.length - row);
+            for step in (0..depth.length).step_by(DEPTH) {
+                let steps_here = DEPTH.min(depth.length - step);
+                let matrix = Matrix {
+                    elements: &left[row * rows.left + step * depth.left..],
+                    lines: (rows_here, rows.left),
+                    steps: (steps_here, depth.left),
+                };
+                B::lay_out_left(&matrix, &mut left_block);
+                let matrix = Matrix {
+                    elements: &right[step * depth.right + column * columns.right..],
+                    lines: (columns_here, columns.right),
+                    steps: (steps_here, depth.right),
+                };
+                B::lay_out_right(&matrix, &mut right_block);
+                let lengths = [padded(rows_here), padded(columns_here), steps_here];
+                let write = if step == 0 {
+                    Write::Overwrite
+                } else {
+                    Write::Add
+                };
+                B::multiply(lengths, &left_block, &right_block, &mut sums, write);
+            }
+            let first = row * rows.result + column * columns.result;
+            let lines = sums.chunks_exact(padded(columns_here));
+            for (at, sums) in (0..rows_here).zip(lines) {
+                arch().dispatch(Rounding {
+                    sums: &sums[..columns_here],
+                    target: target.from(first + at * rows.result),
+                    stride: columns.result,
+                    write,
+                });
+            }
+        }
+    }
+    give_back(left_block);
+    give_back(right_block);
+    give_back(sums);
+}
+
+/// Rounds the sums of a row, and writes them to `target`, whose elements are `stride` apart.
+struct Rounding<'a, E> {
+    sums: &'a [f32],
+    target: Target<'a, E>,
+    stride: usize,
+    write: Write,
+}
+
+impl<E: Stored<Sum = f32>> pulp::WithSimd for Rounding<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+        if self.stride == 1 && self.write == Write::Overwrite {
+            let target = self.target.slice_mut(0, self.sums.len());
+            let pairs = target.iter_mut().zip(self.sums);
+            return pairs.for_each(|(element, &sum)| *element = E::rounded(sum));
+        }
+        for (at, &sum) in self.sums.iter().enumerate() {
+            let element = &mut self.target.slice_mut(at * self.stride, 1)[0];
+            *element = match self.write {
+                Write::Overwrite => E::rounded(sum),
+                Write::Add => E::rounded(element.wide() + sum),
+            };
+        }
+    }
+}
+
+/// The blocks are widened, and the kernels of f32 multiply them. They have whole multiples of 16 rows and columns and at most
+/// [`DEPTH`] terms, for which all kernels of the crate `gemm` add in one order.
+pub(super) struct Widened<E>(PhantomData<E>);
+
+impl<E: Stored<Sum = f32>> Blocks for Widened<E> {
+    type Source = E;
+    type Element = f32;
+
+    const UNIT: usize = 16;
+
+    fn lay_out_left(matrix: &Matrix<'_, E>, block: &mut [f32]) {
+        arch().dispatch(Widening {
+            source: matrix.elements,
+            rows: matrix.lines,
+            columns: matrix.steps,
+            width: matrix.steps.0,
+            target: block,
+        });
+    }
+
+    fn lay_out_right(matrix: &Matrix<'_, E>, block: &mut [f32]) {
+        arch().dispatch(Widening {
+            source: matrix.elements,
+            rows: matrix.steps,
+            columns: matrix.lines,
+            width: matrix.lines.0.next_multiple_of(Self::UNIT),
+            target: block,
+        });
+    }
+
+    fn multiply(
+        [rows, columns, steps]: [usize; 3],
+        left: &[f32],
+        right: &[f32],
+        sums: &mut [f32],
+        write: Write,
+    ) {
+        let axis = |length, left, right, result| LoopAxis {
+            length,
+            left,
+            right,
+            result,
+        };
+        let block = Loops::single(
+            axis(rows, steps, 0, columns),
+            axis(columns, 0, 1, 1),
+            axis(steps, 1, columns, 0),
+        );
+        gemm_f32_product(&block, left, right, Target::new(sums), write);
+    }
+}
+
+/// The number of rows and columns of a matrix that are widened at once.
+const BLOCK: usize = 16;
+
+/// Widens a matrix, whose rows then have `width` elements. `rows` and `columns` are their numbers and distances.
+struct Widening<'a, E> {
+    source: &'a [E],
+    rows: (usize, usize),
+    columns: (usize, usize),
+    width: usize,
+    target: &'a mut [f32],
+}
+
+impl<E: Stored<Sum = f32>> pulp::WithSimd for Widening<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let ((rows, down), (columns, across)) = (self.rows, self.columns);
+        for first in (0..rows).step_by(BLOCK) {
+            let height = BLOCK.min(rows - first);
+            let target = &mut self.target[first * self.width..];
+            let source = &self.source[first * down..];
+            if across == 1 {
+                for (row, target) in (0..height).zip(target.chunks_mut(self.width)) {
+                    let source = &source[row * down..][..columns];
+                    let pairs = target.iter_mut().zip(source);
+                    pairs.for_each(|(number, &element)| *number = element.wide());
+                }
+                continue;
+            }
+            for start in (0..columns).step_by(BLOCK) {
+                let count = BLOCK.min(columns - start);
+                let mut block = [[E::default(); BLOCK]; BLOCK];
+                for (column, line) in block[..count].iter_mut().enumerate() {
+                    let source = &source[(start + column) * across..];
+                    match source.first_chunk::<BLOCK>() {
+                        Some(whole) if down == 1 => *line = *whole,
+                        _ => (0..height).for_each(|row| line[row] = source[row * down]),
+                    }
+                }
+                for (row, target) in (0..height).zip(target.chunks_mut(self.width)) {
+                    let numbers: [f32; BLOCK] =
+                        std::array::from_fn(|column| block[column][row].wide());
+                    target[start..start + count].copy_from_slice(&numbers[..count]);
+                }
+            }
+        }
+    }
+}
