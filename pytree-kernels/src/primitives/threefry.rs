@@ -1,9 +1,16 @@
 //! Random bits: the block function of Threefry, JAX's counter-based generator (Salmon et al., "Parallel Random Numbers: As
 //! Easy as 1, 2, 3", 2011).
 
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
 use std::sync::Arc;
 
 use crate::base::array::Array;
+use crate::base::instructions::arch;
+use crate::base::threads;
 
 /// The rotations of a word in bits: four for the rounds of an even group, and four for the rounds of an odd group.
 pub const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
@@ -12,23 +19,34 @@ pub const GROUPS: u8 = 5;
 /// The constant that determines the third word of a key.
 pub const PARITY: u32 = 0x1BD1_1BDA;
 
+/// The number of counters that one loop computes.
+const COUNTERS: usize = 64;
+/// About how many nanoseconds one thread takes for a counter.
+const NANOSECONDS: usize = 2;
+
 /// Computes the block function for one key and one counter.
+#[inline(always)]
 pub fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
     let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
     let mut x = [
         count[0].wrapping_add(keys[0]),
         count[1].wrapping_add(keys[1]),
     ];
-    for group in 0..GROUPS {
+    let mut group = 0;
+    while group < GROUPS {
         let turn = usize::from(group);
-        for rotation in ROTATIONS[turn % 2] {
+        let rotations = ROTATIONS[turn % 2];
+        let mut round = 0;
+        while round < rotations.len() {
             x[0] = x[0].wrapping_add(x[1]);
-            x[1] = x[1].rotate_left(rotation) ^ x[0];
+            x[1] = x[1].rotate_left(rotations[round]) ^ x[0];
+            round += 1;
         }
         x[0] = x[0].wrapping_add(keys[(turn + 1) % 3]);
         x[1] = x[1]
             .wrapping_add(keys[(turn + 2) % 3])
             .wrapping_add(u32::from(group) + 1);
+        group += 1;
     }
     x
 }
@@ -37,17 +55,69 @@ pub fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
 /// words of each result.
 pub fn evaluate(key0: &Array, key1: &Array, count0: Arc<Array>, count1: Arc<Array>) -> [Array; 2] {
     let info = count0.info.clone();
-    let (key0, key1) = (key0.elements::<u32>(), key1.elements::<u32>());
+    let keys = [key0.elements::<u32>(), key1.elements::<u32>()];
     let mut first = Array::into_elements::<u32>(count0);
     let mut second = Array::into_elements::<u32>(count1);
-    let words = first.iter_mut().zip(&mut second).zip(key0.iter().zip(key1));
-    words.for_each(|((first, second), (&key0, &key1))| {
-        [*first, *second] = block([key0, key1], [*first, *second]);
+    let length = first.len();
+    let part = length.div_ceil(threads::count()).next_multiple_of(COUNTERS);
+    let counts = first
+        .chunks_mut(part.max(1))
+        .zip(second.chunks_mut(part.max(1)));
+    let parts = counts.enumerate().map(|(position, (first, second))| Part {
+        keys: keys.map(|keys| &keys[position * part..]),
+        counts: [first, second],
+    });
+    threads::share(NANOSECONDS * length, parts.collect(), |part| {
+        arch().dispatch(part);
     });
     [
         Array::new(&info.shape, first),
         Array::new(&info.shape, second),
     ]
+}
+
+/// The counters that one thread overwrites with the results, and at least as many keys.
+struct Part<'a> {
+    keys: [&'a [u32]; 2],
+    counts: [&'a mut [u32]; 2],
+}
+
+impl pulp::WithSimd for Part<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let ([key0, key1], [first, second]) = (self.keys, self.counts);
+        let length = first.len();
+        let mut start = 0;
+        while start < length {
+            let end = length.min(start + COUNTERS);
+            // Copies, because the compiler does not see that the four slices have no common elements.
+            let mut words = [[0; COUNTERS]; 4];
+            let sources = [
+                &key0[start..end],
+                &key1[start..end],
+                &first[start..end],
+                &second[start..end],
+            ];
+            let mut source = 0;
+            while source < 4 {
+                words[source][..end - start].copy_from_slice(sources[source]);
+                source += 1;
+            }
+            let mut position = 0;
+            while position < COUNTERS {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|source: usize| words[source][position]);
+                let [a, b] = block([a, b], [c, d]);
+                words[0][position] = a;
+                words[1][position] = b;
+                position += 1;
+            }
+            first[start..end].copy_from_slice(&words[0][..end - start]);
+            second[start..end].copy_from_slice(&words[1][..end - start]);
+            start = end;
+        }
+    }
 }
 
 #[cfg(test)]
