@@ -1,10 +1,10 @@
-"""Makes the polynomials of ../src/base/elementary.rs: python fit_polynomials.py; needs mpmath.
+"""Makes the polynomials of ../src/base: python fit_polynomials.py; needs mpmath.
 
 Minimax by the exchange of Remez: the largest weighted error on an interval is made as small as it can be.
 Prints for each function the largest error found and the coefficients, lowest first.
 """
 
-from mpmath import asinh, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sinh, sqrt, tanh
+from mpmath import asinh, atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sin, sinh, sqrt, tanh
 
 mp.dps = 50
 
@@ -55,7 +55,7 @@ half_log_2 = log(2) / 2 * mpf("1.0001")
 exp_rest = near_zero(lambda r: mpf(1) / 2 + r / 6, lambda r: (exp(r) - 1 - r) / r**2)
 exp_weight = lambda r: max(r * r, mpf("1e-4"))
 show("exp, f32", exp_rest, exp_weight, -half_log_2, half_log_2, 5)
-show("exp, f64", exp_rest, exp_weight, -half_log_2, half_log_2, 11)
+show("exp, f64", exp_rest, exp_weight, -half_log_2, half_log_2, 9)
 
 greatest = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1) * mpf("1.0005")) ** 2
 log_rest = near_zero(lambda z: mpf(2) / 3 + 2 * z / 5, lambda z: 2 * (atanh(sqrt(z)) / sqrt(z) - 1) / z)
@@ -63,8 +63,15 @@ log_weight = lambda z: z + mpf("1e-3")
 show("log, f32", log_rest, log_weight, mpf(0), greatest, 3)
 show("log, f64", log_rest, log_weight, mpf(0), greatest, 7)
 
+quarter = pi / 4 * mpf("1.0001")
+cos_rest = near_zero(lambda z: mpf(1) / 24 - z / 720, lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2)
+show("cos, f32", cos_rest, lambda z: z * z + mpf("1e-2"), mpf(0), quarter**2, 2)
+show("cos, f64", cos_rest, lambda z: z * z + mpf("1e-2"), mpf(0), quarter**2, 5)
+
 # The p in f(x) = x + x³·p(x²). Arguments: the function, the coefficients of x³ and x⁵, the greatest x, the degrees.
 odd_functions = {
+    "sin": (sin, -mpf(1) / 6, mpf(1) / 120, quarter, 2, 5),
+    "atan": (atan, -mpf(1) / 3, mpf(1) / 5, "0.41422", 4, 10),
     "sinh": (sinh, mpf(1) / 6, mpf(1) / 120, 1, 3, 6),
     "tanh": (tanh, -mpf(1) / 3, mpf(2) / 15, "0.625", 5, 12),
     "asinh": (asinh, -mpf(1) / 6, mpf(3) / 40, "0.5", 5, 12),
@@ -80,9 +87,22 @@ show("erf near, f32", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 6)
 show("erf far, f32", lambda x: -log(erfc(x)), erfc, mpf(1), mpf(4), 7)
 
 
-def erfc_factor(t):
-    x = 3 * (1 + t) / (1 - t)
+def x_of(t, k):
+    return k * (1 + t) / (1 - t)
+
+
+def scaled_erfc(x):
     return exp(x * x) * erfc(x)
 
 
-show("erfc, f32", erfc_factor, lambda t: 1 / erfc_factor(t), mpf(-1), mpf("7.1") / mpf("13.1"), 10)
+def show_erfc(name, k, function, weight, low, high, degree):
+    """The function and the weight of the error are functions of x, and the polynomial is one of t = (x - k)/(x + k)."""
+    ends = [(mpf(x) - k) / (mpf(x) + k) for x in (low, high)]
+    show(name, lambda t: function(x_of(t, k)), lambda t: weight(x_of(t, k)), *ends, degree)
+
+
+flat = lambda x: (1 + 2 * x) * scaled_erfc(x)
+show_erfc("erfc, f32", 3, scaled_erfc, lambda x: 1 / scaled_erfc(x), 0, "10.1", 10)
+show_erfc("erfc, f64", 4, flat, lambda x: 1 / flat(x), 0, "27.3", 22)
+show_erfc("erf far, f64", 3, scaled_erfc, lambda x: exp(-x * x), 1, 6, 11)
+show("erf near, f64", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 11)

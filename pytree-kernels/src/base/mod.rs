@@ -15,3 +15,4 @@ pub mod shape;
 pub mod special;
 pub(crate) mod target;
 pub mod threads;
+pub(crate) mod trigonometric;

@@ -10,6 +10,7 @@
 )]
 #![allow(clippy::float_cmp, reason = "only the ends themselves are infinite")]
 
+use crate::base::elementary::Elementary;
 use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
@@ -96,12 +97,25 @@ fn log_f32(x: f32) -> f32 {
     if x >= 0.0 { y } else { f32::NAN }
 }
 
+/// Returns whether the number is so far from ±1 that [`central_erf_inv_f64`] is accurate.
+#[inline(always)]
+pub(crate) fn is_central(x: f64) -> bool {
+    x.abs() < 0.999
+}
+
+/// Computes the inverse of the error function of a central number.
+#[inline(always)]
+pub(crate) fn central_erf_inv_f64(x: f64) -> f64 {
+    let w = -Elementary::log1p(-(x * x));
+    polynomial_f64(w - 3.125, CENTRE) * x
+}
+
 /// Computes the inverse of the error function by Giles's polynomials for double precision.
 pub(crate) fn erf_inv_f64(x: f64) -> f64 {
     if x.abs() == 1.0 {
         return x * f64::INFINITY;
     }
-    let w = -(-(x * x)).ln_1p();
+    let w = -Elementary::log1p(-(x * x));
     let factor = if w < 6.25 {
         polynomial_f64(w - 3.125, CENTRE)
     } else if w < 16.0 {

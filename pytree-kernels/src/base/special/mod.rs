@@ -6,11 +6,11 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-pub mod erf;
+pub(crate) mod erf;
 pub mod erf_inv;
 
-pub(crate) use erf::{erf_f64, erfc_f64};
-pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
+pub(crate) use erf::{erf_f32, erf_f64, erfc_f32, erfc_f64};
+pub(crate) use erf_inv::{central_erf_inv_f64, erf_inv_f32, erf_inv_f64, is_central};
 
 /// Evaluates a polynomial of an f32 by Horner's scheme with fused multiply-adds. The coefficient of the highest power
 /// is first.

@@ -11,7 +11,9 @@ use super::{Float, Slot, Tiles};
 use crate::base::dtype::ArrayElement;
 use crate::base::target::Target;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
-use crate::primitives::elementwise::blocks::{Operand, Output, each_one, each_three, each_two};
+use crate::primitives::elementwise::blocks::{
+    Operand, Output, each_by_speed, each_one, each_scaled, each_three, each_two,
+};
 use crate::primitives::elementwise::{Binary, Elementwise, Map, Unary, Zip, compare_tile};
 
 /// The operand of an operation with one operand, its factor, and the memory for its result.
@@ -26,10 +28,18 @@ impl<F: Float> Map<F> for ToTile<'_, '_, F> {
 
     #[inline(always)]
     fn map(self, function: impl Fn(F) -> F) {
-        let factor = self.factor;
-        each_one(self.operand, self.output, |operand| {
-            function(operand * factor)
-        });
+        each_scaled(self.operand, self.factor, self.output, function);
+    }
+
+    #[inline(always)]
+    fn map_by_speed(
+        self,
+        is_fast: impl Fn(F) -> bool,
+        fast: impl Fn(F) -> F,
+        slow: impl Fn(F) -> F,
+    ) {
+        // The operands of these functions have no factors: see `Step::takes_factors`.
+        each_by_speed(self.operand, self.output, is_fast, fast, slow);
     }
 }
 

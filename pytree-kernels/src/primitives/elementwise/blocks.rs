@@ -10,6 +10,7 @@
 )]
 
 use std::marker::PhantomData;
+use std::ops::Mul;
 
 use crate::base::target::Target;
 
@@ -92,7 +93,10 @@ impl<'a, T: Copy> Output<'a, T> {
 
 /// Defines a loop over the elements of a tile.
 macro_rules! each {
-    ($(#[$docs:meta])* $name:ident($($operand:ident: $element:ident),+)) => {
+    (
+        $(#[$docs:meta])*
+        $name:ident($($operand:ident: $element:ident $(* $factor:ident)?),+) $(where $type:ident: $bound:path)?
+    ) => {
         $(#[$docs])*
         ///
         /// # Panics
@@ -100,10 +104,10 @@ macro_rules! each {
         #[inline(always)]
         #[allow(unsafe_code, reason = "the output may have the memory of an operand, so there are no slices")]
         pub(crate) fn $name<$($element: Copy,)+ R: Copy + Default>(
-            $($operand: Operand<'_, $element>,)+
+            $($operand: Operand<'_, $element>, $($factor: $element,)?)+
             output: Output<'_, R>,
             function: impl Fn($($element),+) -> R,
-        ) {
+        ) $(where $type: $bound)? {
             let count = output.count;
             let fits = $($operand.count == count)&&+;
             assert!(fits, "as many elements in the operands of a step as in its result");
@@ -117,7 +121,7 @@ macro_rules! each {
                     // Not an iterator, whose functions would be compiled again for each operation.
                     let mut position = 0;
                     while position < BLOCK {
-                        results[position] = function($($operand[position]),+);
+                        results[position] = function($($operand[position] $(* $factor)?),+);
                         position += 1;
                     }
                     output.first.add(at).cast::<[R; BLOCK]>().write(results);
@@ -128,7 +132,7 @@ macro_rules! each {
                 // SAFETY: the position is within all operands and the output. Operands with the memory of the output begin at the
                 // same element, so no later element of them is written here.
                 unsafe {
-                    let result = function($($operand.first.add(at).read()),+);
+                    let result = function($($operand.first.add(at).read() $(* $factor)?),+);
                     output.first.add(at).write(result);
                 }
                 at += 1;
@@ -141,10 +145,78 @@ each! {
     each_one(operand: A)
 }
 each! {
+    /// Computes each element of the output from the element of the operand at the same position, which is multiplied by a factor
+    /// first. The compiler would not inline a closure that multiplies.
+    each_scaled(operand: A * factor) where A: Mul<Output = A>
+}
+each! {
     /// Computes each element of the output from the elements of two operands at the same position.
     each_two(left: A, right: B)
 }
 each! {
     /// Computes each element of the output from the elements of three operands at the same position.
     each_three(first: A, second: B, third: C)
+}
+
+/// Computes each element of the output by the function `fast` if `is_fast` holds for the element of the operand, and by `slow`
+/// elsewhere. A loop that calls `slow` only in branches would have no wide instructions, so the elements that need it are
+/// computed again after each block.
+///
+/// # Panics
+/// Panics if the numbers of elements differ.
+#[inline(always)]
+#[allow(
+    unsafe_code,
+    reason = "the output may have the memory of the operand, so there are no slices"
+)]
+pub(crate) fn each_by_speed<T: Copy + Default>(
+    operand: Operand<'_, T>,
+    output: Output<'_, T>,
+    is_fast: impl Fn(T) -> bool,
+    fast: impl Fn(T) -> T,
+    slow: impl Fn(T) -> T,
+) {
+    let count = output.count;
+    assert!(
+        operand.count == count,
+        "as many elements in the operand of a step as in its result"
+    );
+    let mut at = 0;
+    while at + BLOCK <= count {
+        // SAFETY: the block ends within the operand and the output. The operand is read before the output, which may have the same
+        // memory, is written.
+        unsafe {
+            let numbers = operand.first.add(at).cast::<[T; BLOCK]>().read();
+            let mut results = [T::default(); BLOCK];
+            let mut are_fast = true;
+            let mut position = 0;
+            while position < BLOCK {
+                results[position] = fast(numbers[position]);
+                are_fast &= is_fast(numbers[position]);
+                position += 1;
+            }
+            position = if are_fast { BLOCK } else { 0 };
+            while position < BLOCK {
+                if !is_fast(numbers[position]) {
+                    results[position] = slow(numbers[position]);
+                }
+                position += 1;
+            }
+            output.first.add(at).cast::<[T; BLOCK]>().write(results);
+        }
+        at += BLOCK;
+    }
+    while at < count {
+        // SAFETY: the position is within the operand and the output, and an operand with the same memory begins at the same element.
+        unsafe {
+            let number = operand.first.add(at).read();
+            let result = if is_fast(number) {
+                fast(number)
+            } else {
+                slow(number)
+            };
+            output.first.add(at).write(result);
+        }
+        at += 1;
+    }
 }

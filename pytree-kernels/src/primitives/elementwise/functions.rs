@@ -15,8 +15,9 @@
 use std::fmt::Debug;
 
 use crate::base::dtype::{ArrayElement, DType};
-use crate::base::elementary::{self, Elementary};
+use crate::base::elementary::Elementary;
 use crate::base::special;
+use crate::base::trigonometric::Angle;
 use pytree_base::bug::bug;
 
 use crate::primitives::elementwise::{Binary, Rounding, Unary};
@@ -25,6 +26,13 @@ use crate::primitives::elementwise::{Binary, Rounding, Unary};
 pub(crate) trait Map<T> {
     type Output;
     fn map(self, function: impl Fn(T) -> T) -> Self::Output;
+    /// Applies `fast` to the elements for which `is_fast` holds, and `slow` to the few others.
+    fn map_by_speed(
+        self,
+        is_fast: impl Fn(T) -> bool,
+        fast: impl Fn(T) -> T,
+        slow: impl Fn(T) -> T,
+    ) -> Self::Output;
 }
 
 /// Pairs of elements to which a function of two numbers can be applied.
@@ -48,7 +56,7 @@ fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
 }
 
 macro_rules! floats {
-    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path;)*) => {$(
+    ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $is_central:expr, $central_erf_inv:path;)*) => {$(
         impl Kernels for $float {
             #[inline(always)]
             fn unary<M: Map<Self>>(operation: Unary, _: DType, elements: M) -> M::Output {
@@ -62,19 +70,19 @@ macro_rules! floats {
                     Unary::Round(Rounding::ToEven) => elements.map(|x| x.round_ties_even()),
                     Unary::Round(Rounding::AwayFromZero) => elements.map(|x| x.round()),
                     Unary::Exp => elements.map(Elementary::exp),
-                    Unary::Exp2 => elements.map(|x| x.exp2()),
+                    Unary::Exp2 => elements.map(Elementary::exp2),
                     Unary::Expm1 => elements.map(Elementary::expm1),
                     Unary::Log => elements.map(Elementary::log),
                     Unary::Log1p => elements.map(Elementary::log1p),
                     Unary::Sqrt => elements.map(|x| x.sqrt()),
                     Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
                     Unary::Cbrt => elements.map(|x| x.cbrt()),
-                    Unary::Sin => elements.map(|x| x.sin()),
-                    Unary::Cos => elements.map(|x| x.cos()),
-                    Unary::Tan => elements.map(|x| x.tan()),
+                    Unary::Sin => elements.map_by_speed(Angle::is_small, Angle::sin, Angle::slow_sin),
+                    Unary::Cos => elements.map_by_speed(Angle::is_small, Angle::cos, Angle::slow_cos),
+                    Unary::Tan => elements.map_by_speed(Angle::is_small, Angle::tan, Angle::slow_tan),
                     Unary::Asin => elements.map(|x| x.asin()),
                     Unary::Acos => elements.map(|x| x.acos()),
-                    Unary::Atan => elements.map(|x| x.atan()),
+                    Unary::Atan => elements.map(Angle::atan),
                     Unary::Sinh => elements.map(Elementary::sinh),
                     Unary::Cosh => elements.map(Elementary::cosh),
                     Unary::Tanh => elements.map(Elementary::tanh),
@@ -84,9 +92,12 @@ macro_rules! floats {
                     Unary::Logistic => elements.map(Elementary::logistic),
                     Unary::Erf => elements.map($erf),
                     Unary::Erfc => elements.map($erfc),
-                    Unary::ErfInv => elements.map($erf_inv),
+                    Unary::ErfInv => elements.map_by_speed($is_central, $central_erf_inv, $erf_inv),
+                    Unary::IntegerPower(-1) => elements.map(|x| 1.0 / x),
+                    Unary::IntegerPower(-2) => elements.map(|x| 1.0 / (x * x)),
                     Unary::IntegerPower(2) => elements.map(|x| x * x),
                     Unary::IntegerPower(3) => elements.map(|x| x * x * x),
+                    Unary::IntegerPower(4) => elements.map(|x| (x * x) * (x * x)),
                     Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
                     Unary::StopGradient => elements.map(|x| x),
                     Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::dtype()),
@@ -103,32 +114,9 @@ macro_rules! floats {
                     Binary::Rem => elements.zip(|l, r| l % r),
                     Binary::Pow => elements.zip(|l, r| l.powf(r)),
                     Binary::Atan2 => elements.zip(|l, r| l.atan2(r)),
-                    // The result is NaN if either operand is NaN, and 0 is greater than -0, as in JAX.
-                    Binary::Max => elements.zip(|l, r| {
-                        if l == r {
-                            Self::from_bits(l.to_bits() & r.to_bits())
-                        } else if l > r || l.is_nan() {
-                            l
-                        } else {
-                            r
-                        }
-                    }),
-                    Binary::Min => elements.zip(|l, r| {
-                        if l == r {
-                            Self::from_bits(l.to_bits() | r.to_bits())
-                        } else if l < r || l.is_nan() {
-                            l
-                        } else {
-                            r
-                        }
-                    }),
-                    Binary::LogAddExp => elements.zip(|l, r| {
-                        let difference = l - r;
-                        let greatest = if l > r { l } else { r };
-                        let sum = greatest + Elementary::log1p(Elementary::exp(-difference.abs()));
-                        // Either both operands are infinities of the same sign, or one operand is NaN.
-                        if difference.is_nan() { l + r } else { sum }
-                    }),
+                    Binary::Max => elements.zip(Elementary::greater),
+                    Binary::Min => elements.zip(Elementary::less),
+                    Binary::LogAddExp => elements.zip(Elementary::log_add_exp),
                     Binary::And
                     | Binary::Or
                     | Binary::Xor
@@ -141,8 +129,8 @@ macro_rules! floats {
     )*};
 }
 floats! {
-    f32, elementary::erf_f32, elementary::erfc_f32, special::erf_inv_f32;
-    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64;
+    f32, special::erf_f32, special::erfc_f32, special::erf_inv_f32, |_| true, special::erf_inv_f32;
+    f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::is_central, special::central_erf_inv_f64;
 }
 
 /// Returns a power of an integer, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1,

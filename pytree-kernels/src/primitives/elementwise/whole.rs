@@ -21,7 +21,9 @@ use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::instructions::arch;
 use crate::base::target::Target;
 use crate::base::threads;
-use crate::primitives::elementwise::blocks::{Operand, Output, each_one, each_three, each_two};
+use crate::primitives::elementwise::blocks::{
+    Operand, Output, each_by_speed, each_one, each_three, each_two,
+};
 use crate::primitives::elementwise::classes::{Class, Convert, Memory, class_of, with_class};
 use crate::primitives::elementwise::{Binary, Comparison, Map, Unary, Zip};
 
@@ -122,6 +124,16 @@ impl<C: Class> Map<C> for One<'_, '_, C> {
     #[inline(always)]
     fn map(self, function: impl Fn(C) -> C) {
         each_one(self.0, self.1, function);
+    }
+
+    #[inline(always)]
+    fn map_by_speed(
+        self,
+        is_fast: impl Fn(C) -> bool,
+        fast: impl Fn(C) -> C,
+        slow: impl Fn(C) -> C,
+    ) {
+        each_by_speed(self.0, self.1, is_fast, fast, slow);
     }
 }
 

@@ -9,10 +9,11 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use pytree_core::bug::expect_next;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::base::special::{erf, erf_inv};
+use pytree_kernels::base::special::erf_inv;
 use pytree_kernels::primitives::elementwise::{Binary, Rounding, Unary};
 
 use crate::base::error::or_panic;
+use crate::primitives::elementwise::cody;
 use crate::tensor::stablehlo::{Block, Value, all_bits};
 
 const ADD: &str = "stablehlo.add";
@@ -377,25 +378,25 @@ fn polynomial(block: &mut Block<'_>, x: &Value, coefficients: &[f64]) -> Value {
     })
 }
 
-/// Computes erf(x) for |x| up to 0.46875, by the approximation that evaluation uses for f64.
+/// Computes erf(x) for |x| up to 0.46875.
 fn erf_near_zero(block: &mut Block<'_>, x: &Value) -> Value {
     let square = block.binary(MULTIPLY, x, x);
-    let numerator = polynomial(block, &square, &erf::NEAR_NUMERATOR);
-    let denominator = polynomial(block, &square, &erf::NEAR_DENOMINATOR);
+    let numerator = polynomial(block, &square, &cody::NEAR_NUMERATOR);
+    let denominator = polynomial(block, &square, &cody::NEAR_DENOMINATOR);
     let quotient = block.binary(DIVIDE, &numerator, &denominator);
     block.binary(MULTIPLY, x, &quotient)
 }
 
 /// Computes 1 - erf(|x|) for |x| of at least 0.46875.
 fn erfc_beyond(block: &mut Block<'_>, distance: &Value) -> Value {
-    let numerator = polynomial(block, distance, &erf::MIDDLE_NUMERATOR);
-    let denominator = polynomial(block, distance, &erf::MIDDLE_DENOMINATOR);
+    let numerator = polynomial(block, distance, &cody::MIDDLE_NUMERATOR);
+    let denominator = polynomial(block, distance, &cody::MIDDLE_DENOMINATOR);
     let middle = block.binary(DIVIDE, &numerator, &denominator);
     let square = block.binary(MULTIPLY, distance, distance);
     let one = block.number_like(distance, 1.0);
     let z = block.binary(DIVIDE, &one, &square);
-    let numerator = polynomial(block, &z, &erf::FAR_NUMERATOR);
-    let denominator = polynomial(block, &z, &erf::FAR_DENOMINATOR);
+    let numerator = polynomial(block, &z, &cody::FAR_NUMERATOR);
+    let denominator = polynomial(block, &z, &cody::FAR_DENOMINATOR);
     let quotient = block.binary(DIVIDE, &numerator, &denominator);
     let rest = block.binary(MULTIPLY, &z, &quotient);
     let limit = block.number_like(distance, FRAC_2_SQRT_PI / 2.0);

@@ -5,6 +5,7 @@
 
 mod binary;
 mod broadcasting;
+mod cody;
 mod comparison;
 mod lowering;
 pub(crate) mod operators;
