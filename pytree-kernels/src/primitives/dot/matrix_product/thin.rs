@@ -261,15 +261,16 @@ impl<E: Stored<Sum: Fused>> Thin<'_, E> {
         if step(TERMS - 1) < steps.end {
             let factors: [[_; TERMS]; F] =
                 std::array::from_fn(|few| std::array::from_fn(|term| factor(few, step(term))));
-            add(
-                std::array::from_fn(|term| row(step(term))),
-                factors,
-                &mut sums,
-            );
+            let rows = std::array::from_fn(|term| row(step(term)));
+            // The rows of the next partial sum, which the first lines request.
+            let next = (steps.start + 1) * self.many.depth + first;
+            let ahead = self.many.elements.get(next..).filter(|_| line == 0);
+            let ahead = (ahead.unwrap_or_default(), LANES * self.many.depth);
+            add(rows, factors, &mut sums, ahead);
         } else {
             for step in steps.step_by(LANES) {
                 let factors: [_; F] = std::array::from_fn(|few| [factor(few, step)]);
-                add([row(step)], factors, &mut sums);
+                add([row(step)], factors, &mut sums, (&[], 0));
             }
         }
         F
@@ -347,16 +348,24 @@ fn add_chunk<E: Stored<Sum: Fused>>(
     }
 }
 
-/// Adds multiples of rows to the sums of each of `F` lines, one row after the other.
+/// Adds multiples of rows to the sums of each of `F` lines, one row after the other. Requests the elements at the same places of the
+/// rows `ahead`, which are `distance` apart.
 #[inline(always)]
 fn add<E: Stored<Sum: Fused>, const F: usize, const N: usize>(
     rows: [&[E]; N],
     factors: [[E::Sum; N]; F],
     sums: &mut [&mut [E::Sum]; F],
+    (ahead, distance): (&[E], usize),
 ) {
     let whole = sums[0].len() / LANES;
     let chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..whole]);
     for place in 0..whole {
+        for row in 0..N {
+            let at = row * distance + place * LANES;
+            if at < ahead.len() {
+                prefetch(&ahead[at..=at]);
+            }
+        }
         let mut totals = [[E::Sum::default(); LANES]; F];
         for line in 0..F {
             totals[line] = sums[line].as_chunks::<LANES>().0[place];
