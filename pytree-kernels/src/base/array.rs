@@ -367,6 +367,17 @@ impl Array {
         }
     }
 
+    /// Returns the elements, whose type must be `T`, for writing.
+    #[inline]
+    #[track_caller]
+    pub fn elements_mut<T: ArrayElement>(&mut self) -> &mut [T] {
+        let dtype = self.dtype();
+        match T::slice_mut(&mut self.data) {
+            Some(elements) => elements,
+            None => wrong_storage(T::dtype(), dtype),
+        }
+    }
+
     /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies the
     /// elements.
     #[track_caller]

@@ -92,6 +92,10 @@ impl fmt::Display for DType {
 
 /// A Rust type that can be the element of an array.
 pub trait ArrayElement: Copy + fmt::Debug + Default + PartialOrd + Send + Sync + 'static {
+    /// Whether loops over such elements are compiled for the wide instruction sets. Loops over other elements are rare, or
+    /// as fast as memory is read without wide instructions.
+    const HAS_WIDE_LOOPS: bool;
+
     /// Returns the dtype of this Rust type.
     fn dtype() -> DType;
 
@@ -147,6 +151,8 @@ macro_rules! elements {
             reason = "a number written by the user takes the tensor's type"
         )]
         impl ArrayElement for $element {
+            const HAS_WIDE_LOOPS: bool =
+                matches!(DType::$dtype, DType::I32 | DType::F32 | DType::F64);
             #[inline]
             fn dtype() -> DType {
                 DType::$dtype

@@ -3,6 +3,8 @@
 
 use std::sync::OnceLock;
 
+use crate::base::dtype::ArrayElement;
+
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
 /// selects only these instructions. With this setting, results are the same on all machines with the same word size,
 /// but kernels are slower.
@@ -33,6 +35,17 @@ pub(crate) fn arch() -> pulp::Arch {
 #[inline]
 pub(crate) fn have_fused() -> bool {
     !matches!(arch(), pulp::Arch::Scalar)
+}
+
+/// Runs a kernel with the instruction set that kernels use for elements of type `T`, as [`arch`] does for the types whose
+/// loops are compiled for several instruction sets.
+#[inline]
+pub(crate) fn dispatch<T: ArrayElement, K: pulp::WithSimd>(kernel: K) -> K::Output {
+    if T::HAS_WIDE_LOOPS {
+        arch().dispatch(kernel)
+    } else {
+        kernel.with_simd(pulp::Scalar::new())
+    }
 }
 
 // The test names instruction sets that only x86-64 has.

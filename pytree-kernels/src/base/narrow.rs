@@ -14,7 +14,7 @@ use pytree_base::dtype::NumberKind;
 use crate::base::array::{Array, Data, reused, reused_bits};
 use crate::base::bits::Bits;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::instructions::arch;
+use crate::base::instructions::dispatch;
 
 /// Returns whether a dtype is narrower than the dtype in which kernels compute.
 #[inline]
@@ -54,32 +54,29 @@ impl Half {
     }
 
     /// Rounds each number to the nearest number of this type. The numbers remain f32.
-    #[inline(always)]
     pub fn round(self, numbers: &mut [f32]) {
-        match self {
-            Self::BF16 => numbers.iter_mut().for_each(|x| *x = round_bf16(*x)),
-            Self::F16 => numbers.iter_mut().for_each(|x| *x = round_f16(*x)),
-        }
+        dispatch::<f32, _>(Rounding {
+            half: self,
+            numbers,
+        });
     }
 
     /// Converts the bits of numbers of this type to f32.
-    #[inline(always)]
     pub fn widen(self, bits: &[u16], numbers: &mut [f32]) {
-        let pairs = numbers.iter_mut().zip(bits);
-        match self {
-            Self::BF16 => pairs.for_each(|(x, &bits)| *x = widen_bf16(bits)),
-            Self::F16 => pairs.for_each(|(x, &bits)| *x = widen_f16(bits)),
-        }
+        dispatch::<f32, _>(Widening {
+            half: self,
+            bits,
+            numbers,
+        });
     }
 
     /// Rounds numbers to this type, and returns their bits.
-    #[inline(always)]
     pub fn narrow(self, numbers: &[f32], bits: &mut [u16]) {
-        let pairs = bits.iter_mut().zip(numbers);
-        match self {
-            Self::BF16 => pairs.for_each(|(bits, &x)| *bits = narrow_bf16(x)),
-            Self::F16 => pairs.for_each(|(bits, &x)| *bits = narrow_f16(x)),
-        }
+        dispatch::<f32, _>(Narrowing {
+            half: self,
+            numbers,
+            bits,
+        });
     }
 }
 
@@ -180,6 +177,25 @@ pub(crate) fn narrow_f16(number: f32) -> u16 {
     (sign | narrowed) as u16
 }
 
+/// The arguments of [`Half::round`]. This computation is compiled for the wide instruction sets.
+struct Rounding<'a> {
+    half: Half,
+    numbers: &'a mut [f32],
+}
+
+impl pulp::WithSimd for Rounding<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let numbers = self.numbers.iter_mut();
+        match self.half {
+            Half::BF16 => numbers.for_each(|x| *x = round_bf16(*x)),
+            Half::F16 => numbers.for_each(|x| *x = round_f16(*x)),
+        }
+    }
+}
+
 /// The arguments of [`Half::widen`]. This computation is compiled for the wide instruction sets.
 struct Widening<'a> {
     half: Half,
@@ -192,7 +208,11 @@ impl pulp::WithSimd for Widening<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        self.half.widen(self.bits, self.numbers);
+        let pairs = self.numbers.iter_mut().zip(self.bits);
+        match self.half {
+            Half::BF16 => pairs.for_each(|(x, &bits)| *x = widen_bf16(bits)),
+            Half::F16 => pairs.for_each(|(x, &bits)| *x = widen_f16(bits)),
+        }
     }
 }
 
@@ -208,7 +228,11 @@ impl pulp::WithSimd for Narrowing<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        self.half.narrow(self.numbers, self.bits);
+        let pairs = self.bits.iter_mut().zip(self.numbers);
+        match self.half {
+            Half::BF16 => pairs.for_each(|(bits, &x)| *bits = narrow_bf16(x)),
+            Half::F16 => pairs.for_each(|(bits, &x)| *bits = narrow_f16(x)),
+        }
     }
 }
 
@@ -220,11 +244,7 @@ pub fn widened(array: &Array) -> Cow<'_, Array> {
     }
     let data = if let Some(half) = Half::of(dtype) {
         let mut numbers = reused::<f32>(array.info.len());
-        arch().dispatch(Widening {
-            half,
-            bits: array.bits(),
-            numbers: &mut numbers,
-        });
+        half.widen(array.bits(), &mut numbers);
         Data::F32(numbers)
     } else {
         let is_signed = matches!(dtype, DType::I8 | DType::I16);
@@ -267,11 +287,7 @@ pub fn narrowed(array: &Array, dtype: DType) -> Array {
     let length = array.info.len();
     let data = if let Some(half) = Half::of(dtype) {
         let mut bits = reused_bits::<u16>(dtype, length);
-        arch().dispatch(Narrowing {
-            half,
-            numbers: array.elements(),
-            bits: &mut bits,
-        });
+        half.narrow(array.elements(), &mut bits);
         u16::data(bits, dtype)
     } else {
         let wide = array.bits::<u32>().iter();

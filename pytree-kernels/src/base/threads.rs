@@ -90,8 +90,23 @@ pub fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync)
     if are_worth(nanoseconds) {
         run_parts(parts, run);
     } else {
-        parts.into_iter().for_each(run);
+        for part in parts {
+            run(part);
+        }
     }
+}
+
+/// Runs a function on each chunk of `size` elements, with the index of the chunk, as [`share`] does.
+pub(crate) fn share_chunks<T: Send>(
+    nanoseconds: usize,
+    elements: &mut [T],
+    size: usize,
+    run: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let chunks = elements.chunks_mut(size).enumerate().collect();
+    share(nanoseconds, chunks, |(index, chunk): (usize, &mut [T])| {
+        run(index, chunk);
+    });
 }
 
 /// Runs a function on every part, and returns when all parts are done. Free workers share the parts with the caller.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
-use crate::base::array::{Array, Data, reused, reused_bits, with_wide};
+use crate::base::array::{Array, Data, reused_bits, with_wide};
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{ArrayElement, DType};
+use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::narrow::widened;
 use crate::base::shape::Shape;
+use crate::primitives::reduction::{Number, with_number};
 
 /// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,24 +34,13 @@ pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -
 /// Returns zeros of the given shape, to which each block of `updates` is added at its index.
 pub fn scatter_add(updates: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
     let positions = positions(indices, blocks.length);
-    macro_rules! scatter {
-        ($element:ty, $add:expr) => {{
-            let mut zeros = reused(shape.iter().product());
-            zeros.fill(<$element>::default());
-            let updates = updates.elements::<$element>();
-            Array::new(
-                shape,
-                scatter_blocks(zeros, updates, &positions, blocks, $add),
-            )
-        }};
-    }
-    match updates.dtype() {
-        DType::I32 => scatter!(i32, i32::wrapping_add),
-        DType::I64 => scatter!(i64, i64::wrapping_add),
-        DType::U32 => scatter!(u32, u32::wrapping_add),
-        DType::F32 => scatter!(f32, |sum, update| sum + update),
-        _ => scatter!(f64, |sum, update| sum + update),
-    }
+    let mut result = Array::reused(&AbstractArray::new(updates.dtype(), shape));
+    with_number!(updates.dtype(), T => {
+        let sums = T::of_mut(&mut result);
+        sums.fill(T::default());
+        scatter_blocks(sums, T::of(updates), &positions, blocks, <T as Number>::plus);
+    });
+    result
 }
 
 /// Combines each block of `updates` with the block of `operand` at its index. The result overwrites the operand if it has
@@ -62,13 +52,15 @@ pub fn scatter(
     updates: &Array,
     blocks: &Blocks,
 ) -> Array {
-    let shape = operand.info.shape.clone();
     let positions = positions(indices, blocks.length);
-    with_wide!(operand.dtype(), T => {
-        let elements = Array::into_elements::<T>(operand);
-        let updates = updates.elements::<T>();
-        Array::new(&shape, combined(by, elements, updates, &positions, blocks))
-    })
+    let mut result = Array {
+        info: operand.info.clone(),
+        data: Array::into_data(operand),
+    };
+    with_wide!(result.dtype(), T => {
+        combined(by, result.elements_mut::<T>(), updates.elements(), &positions, blocks);
+    });
+    result
 }
 
 /// Elements that a scatter can combine.
@@ -101,11 +93,11 @@ impl Combined for bool {
 #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
 fn combined<T: Combined>(
     by: ScatterBy,
-    operand: Vec<T>,
+    operand: &mut [T],
     updates: &[T],
     positions: &[usize],
     blocks: &Blocks,
-) -> Vec<T> {
+) {
     match by {
         ScatterBy::Multiply => scatter_blocks(operand, updates, positions, blocks, T::times),
         ScatterBy::Max => scatter_blocks(operand, updates, positions, blocks, |x, y| {
@@ -194,12 +186,12 @@ fn gather_blocks<T: Bits>(
 
 /// Combines each block of `updates` with the block of `result` at the update's position.
 fn scatter_blocks<T: ArrayElement>(
-    mut result: Vec<T>,
+    result: &mut [T],
     updates: &[T],
     positions: &[usize],
     blocks: &Blocks,
     combine: impl Fn(T, T) -> T,
-) -> Vec<T> {
+) {
     let Blocks {
         batch,
         before,
@@ -221,5 +213,4 @@ fn scatter_blocks<T: ArrayElement>(
             }
         }
     }
-    result
 }

@@ -5,7 +5,20 @@ use crate::base::dtype::ArrayElement;
 
 /// Returns the positions, as i32, that sort an array along an axis. The sort is stable. NaN is the greatest value.
 pub fn argsort(operand: &Array, axis: usize, descending: bool) -> Array {
-    with_wide!(operand.dtype(), T => argsort_of::<T>(operand, axis, descending))
+    let shape = operand.shape();
+    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let turned = if descending { u64::MAX } else { 0 };
+    with_wide!(operand.dtype(), T => {
+        let elements = operand.elements::<T>();
+        let add_keys = |first: usize, keys: &mut Keys| {
+            // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
+            // returns the same result as a stable sort.
+            for (position, element) in (0_i32..).zip(elements[first..].iter().step_by(inner).take(length)) {
+                keys.push((element.sort_key() ^ turned, position));
+            }
+        };
+        sorted(shape, length, inner, &add_keys)
+    })
 }
 
 /// Elements that can be mapped to integers with the same order.
@@ -45,27 +58,24 @@ macro_rules! sort_key_as {
 sort_key_as!(i64: bool, i32, u32);
 sort_key_as!(f64: f32);
 
-fn argsort_of<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> Array {
-    let shape = operand.shape();
-    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let elements = operand.elements::<T>();
-    let mut result = vec![0_i32; elements.len()];
-    let turned = if descending { u64::MAX } else { 0 };
+/// An integer for each element of a row, and the position of the element.
+type Keys = Vec<(u64, i32)>;
+
+/// Returns the positions that sort the rows of an array. `inner` elements are between neighbours of a row. `add_keys` adds those of the
+/// row that begins at an element.
+fn sorted(
+    shape: &[usize],
+    length: usize,
+    inner: usize,
+    add_keys: &dyn Fn(usize, &mut Keys),
+) -> Array {
+    let mut result = vec![0_i32; shape.iter().product()];
     let mut keys = Vec::with_capacity(length);
     let size = (length * inner).max(1);
-    for (block, target) in elements
-        .chunks_exact(size)
-        .zip(result.chunks_exact_mut(size))
-    {
+    for (block, target) in result.chunks_exact_mut(size).enumerate() {
         for column in 0..inner {
             keys.clear();
-            // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
-            // returns the same result as a stable sort.
-            keys.extend(
-                (0_i32..)
-                    .zip(block[column..].iter().step_by(inner))
-                    .map(|(position, element)| (element.sort_key() ^ turned, position)),
-            );
+            add_keys(block * size + column, &mut keys);
             keys.sort_unstable();
             for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
                 *target = position;

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::array::{Array, reused_bits};
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, ArrayElement};
+use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
 
 /// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
@@ -100,7 +100,7 @@ fn gather_into<T: Bits>(
 
 /// Adds each element of `source` to its strided position in `target`. `shape` is the shape of `source`. This function
 /// is the transpose of [`gather`].
-pub fn add_by_strides<T: ArrayElement>(
+pub fn add_by_strides<T: Copy>(
     source: &[T],
     target: &mut [T],
     shape: &[usize],
@@ -113,7 +113,7 @@ pub fn add_by_strides<T: ArrayElement>(
     }
 }
 
-fn add_into<T: ArrayElement>(
+fn add_into<T: Copy>(
     source: &[T],
     target: &mut [T],
     lengths: &[usize],

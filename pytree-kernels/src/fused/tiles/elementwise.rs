@@ -12,36 +12,9 @@ use crate::base::dtype::ArrayElement;
 use crate::base::target::Target;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::blocks::{
-    Operand, Output, each_by_speed, each_one, each_scaled, each_three, each_two,
+    Operand, Output, each_one, each_scaled, each_three, each_two,
 };
-use crate::primitives::elementwise::{Binary, Elementwise, Map, Unary, Zip, compare_tile};
-
-/// The operand of an operation with one operand, its factor, and the memory for its result.
-struct ToTile<'a, 'o, F> {
-    operand: Operand<'a, F>,
-    factor: F,
-    output: Output<'o, F>,
-}
-
-impl<F: Float> Map<F> for ToTile<'_, '_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn map(self, function: impl Fn(F) -> F) {
-        each_scaled(self.operand, self.factor, self.output, function);
-    }
-
-    #[inline(always)]
-    fn map_by_speed(
-        self,
-        is_fast: impl Fn(F) -> bool,
-        fast: impl Fn(F) -> F,
-        slow: impl Fn(F) -> F,
-    ) {
-        // The operands of these functions have no factors: see `Step::takes_factors`.
-        each_by_speed(self.operand, self.output, is_fast, fast, slow);
-    }
-}
+use crate::primitives::elementwise::{Binary, Elementwise, Unary, Zip, compare_tile, unary_loop};
 
 /// The two operands of an operation, and the memory for its result.
 struct PairToTile<'a, 'o, F> {
@@ -158,15 +131,14 @@ impl<F: Float> Tiles<F> {
     ) {
         let float = |position: usize| self.float_operand(operands[position], here);
         match operation {
-            Elementwise::Unary(unary) => F::unary(
-                unary,
-                F::dtype(),
-                ToTile {
-                    operand: float(0),
-                    factor,
-                    output,
-                },
-            ),
+            Elementwise::Unary(operation) => {
+                let mut step = (float(0), output);
+                if factor != F::from_f64(1.0) {
+                    let (operand, output) = step;
+                    step = output.after(|output| each_scaled(operand, factor, output, |x| x));
+                }
+                unary_loop(operation, F::dtype(), step.0, step.1);
+            }
             Elementwise::Binary(binary) => F::binary(
                 binary,
                 F::dtype(),

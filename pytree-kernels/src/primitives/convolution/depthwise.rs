@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::problem::{Problem, WindowAxis};
+use super::problem::{Operands, Problem, WindowAxis};
 use crate::base::array::{give_back, reused};
-use crate::base::instructions::arch;
+use crate::base::instructions::dispatch;
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::Factor;
 
@@ -33,7 +33,7 @@ const PER_NANOSECOND: usize = 12;
 /// A term of a sum: the offset of neighbouring features in the input, and the offset of their factors in the kernel.
 type Term = (usize, usize);
 
-impl<T: Factor> Problem<'_, T> {
+impl Problem {
     fn leading(&self) -> (&WindowAxis, &[WindowAxis]) {
         let last = self.axes.len() - 1;
         (&self.axes[last], &self.axes[..last])
@@ -71,8 +71,9 @@ impl<T: Factor> Problem<'_, T> {
         found.extend((0..count).filter_map(|number| Some((offset_of(number)?, number))));
     }
 
-    fn share_lines<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
-        threads::share(self.work() / PER_NANOSECOND, parts, run);
+    /// Estimates the nanoseconds that one thread takes.
+    fn nanoseconds_of_lines(&self) -> usize {
+        self.work() / PER_NANOSECOND
     }
 
     /// Returns the number of lines. A line has the rows at one position on all axes except the last.
@@ -90,24 +91,27 @@ pub(super) fn inside(start: isize, step: usize, count: usize, length: usize) -> 
 }
 
 /// Multiplies windows by the kernel `[space…, features]`. The result is `[batch, space…, features]`.
-pub(super) fn convolve<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
+pub(super) fn convolve<T: Factor>(problem: &Problem, operands: Operands<'_, T>, target: &mut [T]) {
     let (last, _) = problem.leading();
     let line = last.rows * problem.features;
     let lines = problem.line_count();
     let each = lines.div_ceil(2 * SUMS);
-    let parts = target.chunks_mut(each * line).enumerate().collect();
-    problem.share_lines(parts, |(part, target): (usize, &mut [T])| {
-        let mut windows = Windows::default();
-        for (number, target) in target.chunks_exact_mut(line).enumerate() {
-            windows.find(problem, part * each + number);
-            arch().dispatch(Line {
-                windows: &windows,
-                input: problem.input,
-                kernel: problem.kernel,
-                target,
-            });
-        }
-    });
+    threads::share_chunks(
+        problem.nanoseconds_of_lines(),
+        target,
+        each * line,
+        &|part, target| {
+            let mut windows = Windows::default();
+            for (number, target) in target.chunks_exact_mut(line).enumerate() {
+                windows.find(problem, part * each + number);
+                dispatch::<T, _>(Line {
+                    windows: &windows,
+                    operands,
+                    target,
+                });
+            }
+        },
+    );
 }
 
 /// The terms of all windows of a line.
@@ -123,7 +127,7 @@ struct Windows {
 
 impl Windows {
     /// Finds the terms of the windows of a line.
-    fn find<T: Factor>(&mut self, problem: &Problem<'_, T>, line: usize) {
+    fn find(&mut self, problem: &Problem, line: usize) {
         let (last, _) = problem.leading();
         let features = problem.features;
         problem.leading_terms(line, &mut self.leading);
@@ -169,8 +173,7 @@ impl Windows {
 /// The computation of the windows of a line, which is compiled for several instruction sets.
 struct Line<'a, T> {
     windows: &'a Windows,
-    input: &'a [T],
-    kernel: &'a [T],
+    operands: Operands<'a, T>,
     target: &'a mut [T],
 }
 
@@ -184,9 +187,9 @@ impl<T: Factor> pulp::WithSimd for Line<'_, T> {
         for ((at, range), target) in self.windows.ranges.iter().zip(targets) {
             let terms = &self.windows.terms[range.start..range.end];
             let mut done = 0;
-            done = sums_of_terms::<T, LANES>(self.input, self.kernel, terms, *at, target, done);
-            done = sums_of_terms::<T, 8>(self.input, self.kernel, terms, *at, target, done);
-            sums_of_terms::<T, 1>(self.input, self.kernel, terms, *at, target, done);
+            done = sums_of_terms::<T, LANES>(self.operands, terms, *at, target, done);
+            done = sums_of_terms::<T, 8>(self.operands, terms, *at, target, done);
+            sums_of_terms::<T, 1>(self.operands, terms, *at, target, done);
         }
     }
 }
@@ -195,8 +198,7 @@ impl<T: Factor> pulp::WithSimd for Line<'_, T> {
 /// input. Returns the first feature that is not computed.
 #[inline(always)]
 fn sums_of_terms<T: Factor, const N: usize>(
-    input: &[T],
-    kernel: &[T],
+    Operands { input, kernel }: Operands<'_, T>,
     terms: &[Term],
     at: usize,
     target: &mut [T],
@@ -219,13 +221,18 @@ fn sums_of_terms<T: Factor, const N: usize>(
 
 /// Multiplies each element of the windows by the kernel `[outer, space…, features]` and sums over the rows. The result
 /// is the gradient with respect to the kernel of a convolution: `[space…, features]`.
-pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
+pub(super) fn kernel_gradient<T: Factor>(
+    problem: &Problem,
+    operands: Operands<'_, T>,
+    target: &mut [T],
+) {
     let lines = problem.line_count();
     let each = lines.div_ceil(SUMS);
     let length = target.len();
     let mut others = reused::<T>(length * (lines.div_ceil(each) - 1));
     let targets = std::iter::once(&mut *target).chain(others.chunks_mut(length));
-    problem.share_lines(
+    threads::share(
+        problem.nanoseconds_of_lines(),
         targets.enumerate().collect(),
         |(part, target): (usize, &mut [T])| {
             target.fill(T::default());
@@ -233,10 +240,9 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
             for line in part * each..((part + 1) * each).min(lines) {
                 problem.leading_terms(line, &mut leading);
                 sums_of_line(problem, line, &leading, &mut sums);
-                arch().dispatch(Sums {
+                dispatch::<T, _>(Sums {
                     steps: &sums,
-                    input: problem.input,
-                    kernel: problem.kernel,
+                    operands,
                     features: problem.features,
                     target,
                 });
@@ -263,12 +269,7 @@ struct Steps {
 }
 
 /// Finds the sums of a line of rows.
-fn sums_of_line<T: Factor>(
-    problem: &Problem<'_, T>,
-    line: usize,
-    leading: &[Term],
-    sums: &mut Vec<Steps>,
-) {
+fn sums_of_line(problem: &Problem, line: usize, leading: &[Term], sums: &mut Vec<Steps>) {
     let (last, _) = problem.leading();
     let features = problem.features;
     sums.clear();
@@ -293,8 +294,7 @@ fn sums_of_line<T: Factor>(
 /// The computation of the sums of a line, which is compiled for several instruction sets.
 struct Sums<'a, T> {
     steps: &'a [Steps],
-    input: &'a [T],
-    kernel: &'a [T],
+    operands: Operands<'a, T>,
     features: usize,
     target: &'a mut [T],
 }
@@ -307,9 +307,9 @@ impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
         for steps in self.steps {
             let target = &mut self.target[steps.target..][..self.features];
             let mut done = 0;
-            done = add_steps::<T, LANES>(steps, self.input, self.kernel, target, done);
-            done = add_steps::<T, 8>(steps, self.input, self.kernel, target, done);
-            add_steps::<T, 1>(steps, self.input, self.kernel, target, done);
+            done = add_steps::<T, LANES>(steps, self.operands, target, done);
+            done = add_steps::<T, 8>(steps, self.operands, target, done);
+            add_steps::<T, 1>(steps, self.operands, target, done);
         }
     }
 }
@@ -319,8 +319,7 @@ impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
 #[inline(always)]
 fn add_steps<T: Factor, const N: usize>(
     steps: &Steps,
-    input: &[T],
-    kernel: &[T],
+    Operands { input, kernel }: Operands<'_, T>,
     target: &mut [T],
     mut done: usize,
 ) -> usize {

@@ -15,43 +15,31 @@ use super::phases::Parts;
 use super::problem::Rows;
 use super::single_product::single_product;
 use super::{Convolution, DimensionNumbers};
-use crate::base::array::{Array, reused, row_major_strides};
+use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::base::threads;
-use crate::primitives::dot::matrix_product::{Factor, multiply};
+use crate::primitives::dot::matrix_product::multiply;
+use crate::primitives::reduction::{Number, with_number};
 use crate::primitives::strided::gather;
 
 /// Computes a convolution of two arrays of a wide dtype. The shapes must fit each other.
 pub fn evaluate(convolution: &Convolution, input: &Array, kernel: &Array) -> Array {
-    match input.dtype() {
-        DType::F32 => convolve::<f32>(convolution, input, kernel),
-        DType::I32 => convolve::<i32>(convolution, input, kernel),
-        DType::I64 => convolve::<i64>(convolution, input, kernel),
-        DType::U32 => convolve::<u32>(convolution, input, kernel),
-        _ => convolve::<f64>(convolution, input, kernel),
-    }
-}
-
-fn convolve<T: Factor>(convolution: &Convolution, input: &Array, kernel: &Array) -> Array {
     let shape = convolution.result_shape(input.shape(), kernel.shape());
     let shape = expect_some(shape, "padding that the shape rule accepts");
     let no_terms = input.info.is_empty() || kernel.info.is_empty();
+    let result = AbstractArray::new(input.dtype(), &shape);
     if no_terms || shape.contains(&0) {
-        return Array::zeros(&AbstractArray::new(T::dtype(), &shape));
+        return Array::zeros(&result);
     }
     let product = single_product(convolution, [input.shape(), kernel.shape(), &shape]);
     if let Some((loops, offset)) = product {
-        let mut target = reused::<T>(shape.iter().product());
-        let input = &input.elements::<T>()[offset..];
-        multiply(
-            &loops,
-            input,
-            kernel.elements(),
-            &mut target,
-            threads::count(),
-        );
-        return Array::new(&shape, target);
+        let mut target = Array::reused(&result);
+        with_number!(input.dtype(), T => {
+            let (input, kernel) = (&T::of(input)[offset..], T::of(kernel));
+            multiply(&loops, input, kernel, T::of_mut(&mut target), threads::count());
+        });
+        return target;
     }
     let strides = row_major_strides(input.shape());
     let axes = &convolution.numbers.input;
@@ -60,7 +48,7 @@ fn convolve<T: Factor>(convolution: &Convolution, input: &Array, kernel: &Array)
     } else {
         Rows::Elements
     };
-    Order::new(rows, &convolution.numbers).convolve::<T>(convolution, input, kernel, &shape)
+    Order::new(rows, &convolution.numbers).convolve(convolution, input, kernel, &shape)
 }
 
 /// The order of the axes of input, kernel and result that the kernels expect.
@@ -98,7 +86,7 @@ impl Order {
     }
 
     /// Computes a convolution. An array whose axes have another order in memory is copied first.
-    fn convolve<T: Factor>(
+    fn convolve(
         &self,
         convolution: &Convolution,
         input: &Array,
@@ -109,17 +97,15 @@ impl Order {
         let lengths = |order: &AxisList, shape: &[usize]| -> Shape {
             order.iter().map(|&axis| shape[axis]).collect()
         };
-        let of_result = lengths(&self.result, shape);
         let parts = Parts {
             convolution,
             rows: self.rows,
             of_input: lengths(&self.input, input.shape()),
             of_kernel: lengths(&self.kernel, kernel.shape()),
-            of_result: of_result.clone(),
+            of_result: lengths(&self.result, shape),
         };
         let (input, kernel) = (arranged(input, &self.input), arranged(kernel, &self.kernel));
-        let target = parts.convolve(&phases, input.elements::<T>(), &kernel);
-        let result = Array::new(&of_result, target);
+        let result = parts.convolve(&phases, &input, &kernel);
         arranged_back(result, &self.result, shape)
     }
 }

@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use super::problem::Problem;
+use bytemuck::Pod;
+
+use super::problem::{Operands, Problem};
 use super::rows::Line;
 use crate::base::array::{give_back, reused};
 use crate::base::target::Target;
@@ -23,7 +25,7 @@ const PARTS: usize = 8;
 /// The least number of rows in a part.
 const FEWEST: usize = 64;
 
-impl<T: Factor> Problem<'_, T> {
+impl Problem {
     /// Divides the elements of a row into ranges that take about `width` elements of the buffer each.
     fn ranges(&self, width: usize) -> Vec<Range<usize>> {
         let elements = self.elements();
@@ -39,9 +41,17 @@ impl<T: Factor> Problem<'_, T> {
             .collect()
     }
 
-    /// Runs parts of the convolution, on several threads if there is enough work.
-    fn share<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
-        threads::share(self.work() / PER_NANOSECOND, parts, run);
+    /// Divides the elements of a row into blocks, and each block into lines.
+    fn blocks(&self) -> Vec<(Range<usize>, Vec<Line>)> {
+        let ranges = self.ranges(WIDTH).into_iter();
+        ranges
+            .map(|range| (range.clone(), self.lines(&range)))
+            .collect()
+    }
+
+    /// Estimates the nanoseconds that one thread takes.
+    fn nanoseconds(&self) -> usize {
+        self.work() / PER_NANOSECOND
     }
 
     fn of_group(&self) -> usize {
@@ -56,75 +66,80 @@ fn block_rows<T>(width: usize) -> usize {
 
 /// Multiplies the windows by the kernel `[space…, in, out]`. Each row is a window. The result is
 /// `[batch, space…, out]`.
-pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
-    let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
-        .ranges(WIDTH)
-        .into_iter()
-        .map(|range| (range.clone(), problem.lines(&range)))
-        .collect();
+pub(super) fn windows_by_kernel<T: Factor + Pod>(
+    problem: &Problem,
+    operands: Operands<'_, T>,
+    target: &mut [T],
+) {
+    let blocks = problem.blocks();
     let width = blocks[0].0.len() * problem.inner;
     let (rows, features, columns) = (problem.rows(), problem.features, problem.of_group());
     let each = block_rows::<T>(width)
         .min(rows.div_ceil(PARTS).max(FEWEST))
         .min(rows);
-    let parts = target.chunks_mut(each * features).enumerate().collect();
-    problem.share(parts, |(part, target): (usize, &mut [T])| {
-        let first = part * each;
-        let count = target.len() / features;
-        let mut buffer = reused::<T>(each * width);
-        for group in 0..problem.groups {
-            for (elements, lines) in &blocks {
-                let width = elements.len() * problem.inner;
-                let windows = &mut buffer[..count * width];
-                problem.pack(
-                    group * problem.group_stride,
-                    first..first + count,
-                    lines,
-                    windows,
-                );
-                let loops = Loops::single(
-                    LoopAxis {
-                        length: count,
-                        left: width,
-                        right: 0,
-                        result: features,
-                    },
-                    LoopAxis {
-                        length: columns,
-                        left: 0,
-                        right: 1,
-                        result: 1,
-                    },
-                    LoopAxis {
-                        length: width,
-                        left: 1,
-                        right: features,
-                        result: 0,
-                    },
-                );
-                let at = group * columns;
-                let kernel = &problem.kernel[elements.start * problem.inner * features + at..];
-                let write = if elements.start == 0 {
-                    Write::Overwrite
-                } else {
-                    Write::Add
-                };
-                let target = Target::new(&mut target[at..]);
-                T::matrix_product(&loops, windows, kernel, target, write);
+    threads::share_chunks(
+        problem.nanoseconds(),
+        target,
+        each * features,
+        &|part, target| {
+            let first = part * each;
+            let count = target.len() / features;
+            let mut buffer = reused::<T>(each * width);
+            for group in 0..problem.groups {
+                for (elements, lines) in &blocks {
+                    let width = elements.len() * problem.inner;
+                    let windows = &mut buffer[..count * width];
+                    problem.pack(
+                        operands.input,
+                        group * problem.group_stride,
+                        first..first + count,
+                        lines,
+                        windows,
+                    );
+                    let loops = Loops::single(
+                        LoopAxis {
+                            length: count,
+                            left: width,
+                            right: 0,
+                            result: features,
+                        },
+                        LoopAxis {
+                            length: columns,
+                            left: 0,
+                            right: 1,
+                            result: 1,
+                        },
+                        LoopAxis {
+                            length: width,
+                            left: 1,
+                            right: features,
+                            result: 0,
+                        },
+                    );
+                    let at = group * columns;
+                    let kernel = &operands.kernel[elements.start * problem.inner * features + at..];
+                    let write = if elements.start == 0 {
+                        Write::Overwrite
+                    } else {
+                        Write::Add
+                    };
+                    let target = Target::new(&mut target[at..]);
+                    T::matrix_product(&loops, windows, kernel, target, write);
+                }
             }
-        }
-        give_back(buffer);
-    });
+            give_back(buffer);
+        },
+    );
 }
 
 /// Multiplies the transpose of the rows by the kernel `[in, space…, out]`. A row has one element of each window. The
 /// result is `[space…, batch, out]`. Parts of the rows are summed separately, and these sums are added in order.
-pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
-    let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
-        .ranges(WIDTH)
-        .into_iter()
-        .map(|range| (range.clone(), problem.lines(&range)))
-        .collect();
+pub(super) fn elements_by_kernel<T: Factor + Pod>(
+    problem: &Problem,
+    operands: Operands<'_, T>,
+    target: &mut [T],
+) {
+    let blocks = problem.blocks();
     let (rows, features) = (problem.rows(), problem.features);
     let sums = PARTS.div_ceil(blocks.len()).min(rows.div_ceil(4 * FEWEST));
     let rows_of_sum = rows.div_ceil(sums);
@@ -139,7 +154,7 @@ pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &m
         let tiles = target.chunks_mut(tile).zip(&blocks);
         parts.extend(tiles.map(|(target, (_, lines))| (rows.clone(), lines, target)));
     }
-    problem.share(parts, |(rows, lines, target)| {
+    threads::share(problem.nanoseconds(), parts, |(rows, lines, target)| {
         let width = target.len() / features;
         let each = block_rows::<T>(width).min(rows.len());
         let mut buffer = reused::<T>(each * width);
@@ -148,6 +163,7 @@ pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &m
                 let count = each.min(rows.end - start);
                 let block = &mut buffer[..count * width];
                 problem.pack(
+                    operands.input,
                     group * problem.group_stride,
                     start..start + count,
                     lines,
@@ -175,7 +191,7 @@ pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &m
                     },
                 );
                 let at = group * columns;
-                let kernel = &problem.kernel[start * features + at..];
+                let kernel = &operands.kernel[start * features + at..];
                 let write = if start == rows.start {
                     Write::Overwrite
                 } else {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::Convolution;
 use super::problem::{Problem, Rows, WindowAxes, WindowAxis};
-use crate::base::array::{Array, give_back, reused, row_major_strides};
+use crate::base::array::{Array, row_major_strides};
+use crate::base::bits::with_bits;
+use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
-use crate::primitives::dot::matrix_product::Factor;
 use crate::primitives::sliding::{Phase, Progression};
 use crate::primitives::strided::{add_by_strides, gather};
 
@@ -40,21 +41,18 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// Returns the result. Computes one phase after the other.
-    pub(super) fn convolve<T: Factor>(
-        &self,
-        phases: &[Vec<Phase>],
-        input: &[T],
-        kernel: &Array,
-    ) -> Vec<T> {
-        let mut target = reused::<T>(self.of_result.iter().product());
+    pub(super) fn convolve(&self, phases: &[Vec<Phase>], input: &Array, kernel: &Array) -> Array {
+        let result = AbstractArray::new(input.dtype(), &self.of_result);
         let whole = |phases: &Vec<Phase>| phases.len() == 1 && phases[0].is_whole();
         if phases.iter().all(whole) {
             let phase: Vec<Phase> = phases.iter().map(|phases| phases[0]).collect();
-            let problem = self.problem(&phase, input, kernel.elements());
-            problem.run(self.rows, &mut target);
+            let mut target = Array::reused(&result);
+            self.problem(&phase)
+                .run(self.rows, input, kernel, &mut target);
             return target;
         }
-        target.fill(T::default());
+        let mut target = Array::reused(&result);
+        with_bits!(result.dtype, T => target.bits_mut::<T>().fill(T::default()));
         let count = phases.iter().map(Vec::len).product();
         for mut index in 0..count {
             let one = |phases: &Vec<Phase>| {
@@ -69,7 +67,7 @@ impl Parts<'_> {
     }
 
     /// Writes the windows of a phase to their positions in the result.
-    fn add_phase<T: Factor>(&self, phase: &[Phase], input: &[T], kernel: &Array, target: &mut [T]) {
+    fn add_phase(&self, phase: &[Phase], input: &Array, kernel: &Array, target: &mut Array) {
         let elements: Vec<Progression> = phase.iter().map(|phase| phase.elements).collect();
         let windows: Vec<Progression> = phase.iter().map(|phase| phase.windows).collect();
         let (before, behind) = match self.rows {
@@ -80,20 +78,17 @@ impl Parts<'_> {
         let strided = Array::reshaped(Arc::new(kernel.clone()), &self.of_kernel);
         let kernel = gather(&strided, &lengths, &steps, offset);
         let (lengths, steps, offset) = selected(&self.of_result, behind, &windows);
-        let mut part = reused::<T>(lengths.iter().product());
-        self.problem(phase, input, kernel.elements())
-            .run(self.rows, &mut part);
-        add_by_strides(&part, &mut target[offset..], &lengths, &steps, |_, new| new);
-        give_back(part);
+        let mut part = Array::reused(&AbstractArray::new(target.dtype(), &lengths));
+        self.problem(phase)
+            .run(self.rows, input, &kernel, &mut part);
+        with_bits!(target.dtype(), T => {
+            let (source, target) = (part.bits::<T>(), &mut target.bits_mut::<T>()[offset..]);
+            add_by_strides(source, target, &lengths, &steps, |_, new| new);
+        });
     }
 
     /// Returns the convolution of one phase. The kernel has only the elements of the phase.
-    fn problem<'a, T: Factor>(
-        &self,
-        phase: &[Phase],
-        input: &'a [T],
-        kernel: &'a [T],
-    ) -> Problem<'a, T> {
+    fn problem(&self, phase: &[Phase]) -> Problem {
         let strides = row_major_strides(&self.of_input);
         let Convolution {
             feature_groups,
@@ -134,8 +129,6 @@ impl Parts<'_> {
             axes.push(WindowAxis::single(self.of_input[last]));
         }
         Problem {
-            input,
-            kernel,
             axes,
             groups: outer_groups * inner_groups,
             group_stride: if inner_groups > 1 {

@@ -7,7 +7,9 @@
 use smallvec::SmallVec;
 
 use super::{depthwise, packed};
-use crate::primitives::dot::matrix_product::Factor;
+use crate::base::array::Array;
+use crate::base::dtype::DType;
+use crate::primitives::reduction::{Number, with_number};
 
 /// The contents of a row of the matrix of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +65,17 @@ impl WindowAxis {
     }
 }
 
-/// A phase of a convolution, in the order that the kernels expect.
-pub(super) struct Problem<'a, T> {
+/// The arrays of a phase.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a, T> {
     /// The input: `[outer of all groups, space…, inner of all groups]`.
     pub(super) input: &'a [T],
     /// The kernel. The last axis of the kernel has the features of the result.
     pub(super) kernel: &'a [T],
+}
+
+/// A phase of a convolution, in the order that the kernels expect.
+pub(super) struct Problem {
     pub(super) axes: WindowAxes,
     pub(super) groups: usize,
     /// The distance in the input between neighbouring groups.
@@ -83,7 +90,7 @@ pub(super) struct Problem<'a, T> {
     pub(super) features: usize,
 }
 
-impl<T: Factor> Problem<'_, T> {
+impl Problem {
     /// Returns the number of rows of a group.
     pub(super) fn rows(&self) -> usize {
         self.outer * self.axes.iter().map(|axis| axis.rows).product::<usize>()
@@ -100,13 +107,17 @@ impl<T: Factor> Problem<'_, T> {
     }
 
     /// Writes the result to `target`.
-    pub(super) fn run(&self, rows: Rows, target: &mut [T]) {
-        match (rows, self.is_depthwise()) {
-            (Rows::Windows, true) => depthwise::convolve(self, target),
-            (Rows::Elements, true) => depthwise::kernel_gradient(self, target),
-            (Rows::Windows, false) => packed::windows_by_kernel(self, target),
-            (Rows::Elements, false) => packed::elements_by_kernel(self, target),
-        }
+    pub(super) fn run(&self, rows: Rows, input: &Array, kernel: &Array, target: &mut Array) {
+        with_number!(target.dtype(), T => {
+            let (input, kernel) = (T::of(input), T::of(kernel));
+            let (operands, target) = (Operands { input, kernel }, T::of_mut(target));
+            match (rows, self.is_depthwise()) {
+                (Rows::Windows, true) => depthwise::convolve(self, operands, target),
+                (Rows::Elements, true) => depthwise::kernel_gradient(self, operands, target),
+                (Rows::Windows, false) => packed::windows_by_kernel(self, operands, target),
+                (Rows::Elements, false) => packed::elements_by_kernel(self, operands, target),
+            }
+        });
     }
 
     /// Returns whether each group has a single feature in the input and in the result.

@@ -4,11 +4,12 @@
 
 use std::ops::Range;
 
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pytree_base::bug::bug;
 use smallvec::SmallVec;
 
 use super::depthwise::inside;
 use super::problem::Problem;
-use crate::primitives::dot::matrix_product::Factor;
 
 /// The least number of neighbouring elements that are copied by the system's copy function.
 const LONG: usize = 32;
@@ -20,7 +21,7 @@ pub(super) struct Line {
     count: usize,
 }
 
-impl<T: Factor> Problem<'_, T> {
+impl Problem {
     /// Divides a range of elements into lines.
     pub(super) fn lines(&self, range: &Range<usize>) -> Vec<Line> {
         let (last, leading) = self
@@ -47,8 +48,43 @@ impl<T: Factor> Problem<'_, T> {
         lines
     }
 
-    /// Copies rows of windows to `target`. `first` is the offset of the group in the input.
-    pub(super) fn pack(&self, first: usize, rows: Range<usize>, lines: &[Line], target: &mut [T]) {
+    /// Copies rows of windows to `target`. `first` is the offset of the group in the input. The code is compiled once for each
+    /// width of elements.
+    pub(super) fn pack<T: Pod>(
+        &self,
+        input: &[T],
+        first: usize,
+        rows: Range<usize>,
+        lines: &[Line],
+        target: &mut [T],
+    ) {
+        match size_of::<T>() {
+            4 => self.pack_bits::<u32>(
+                cast_slice(input),
+                first,
+                rows,
+                lines,
+                cast_slice_mut(target),
+            ),
+            8 => self.pack_bits::<u64>(
+                cast_slice(input),
+                first,
+                rows,
+                lines,
+                cast_slice_mut(target),
+            ),
+            bytes => bug(format_args!("elements of 4 or 8 bytes, found {bytes}")),
+        }
+    }
+
+    fn pack_bits<T: Copy + Default>(
+        &self,
+        input: &[T],
+        first: usize,
+        rows: Range<usize>,
+        lines: &[Line],
+        target: &mut [T],
+    ) {
         let Some((last, leading)) = self.axes.split_last() else {
             return;
         };
@@ -80,12 +116,12 @@ impl<T: Factor> Problem<'_, T> {
             let whole_to = whole.end.max(whole_from).min(to);
             for (row, target) in (from..to).zip(target.chunks_exact_mut(width)) {
                 if !(whole_from..whole_to).contains(&row) {
-                    self.copy_row(row, lines, &sources, target);
+                    self.copy_row(input, row, lines, &sources, target);
                 }
             }
             let target = &mut target[(whole_from - from) * width..(whole_to - from) * width];
             if !target.is_empty() {
-                self.copy_whole_rows(whole_from, lines, &sources, target, width);
+                self.copy_whole_rows(input, whole_from, lines, &sources, target, width);
             }
             row += to - from;
         }
@@ -109,8 +145,9 @@ impl<T: Factor> Problem<'_, T> {
     /// Copies rows that [`whole_rows`](Self::whole_rows) has found, beginning at the row `row`. `sources` has the
     /// offset of each line in the input, or `None` for a line outside of a leading axis. Such a line is filled with
     /// zeros.
-    fn copy_whole_rows(
+    fn copy_whole_rows<T: Copy + Default>(
         &self,
+        input: &[T],
         row: usize,
         lines: &[Line],
         sources: &[Option<usize>],
@@ -130,7 +167,7 @@ impl<T: Factor> Problem<'_, T> {
                 continue;
             };
             let start = (last.start(row) + line.first.cast_signed()).cast_unsigned();
-            let input = &self.input[source + start * last.stride..];
+            let input = &input[source + start * last.stride..];
             if length >= LONG {
                 for (row, target) in rows.enumerate() {
                     target[here.clone()].copy_from_slice(&input[row * step..][..length]);
@@ -146,8 +183,9 @@ impl<T: Factor> Problem<'_, T> {
     }
 
     /// Copies a row. Elements outside of the last axis are filled with zeros.
-    fn copy_row(
+    fn copy_row<T: Copy + Default>(
         &self,
+        input: &[T],
         row: usize,
         lines: &[Line],
         sources: &[Option<usize>],
@@ -165,8 +203,9 @@ impl<T: Factor> Problem<'_, T> {
             for (element, target) in now.chunks_exact_mut(self.inner).enumerate() {
                 let at = from + (element * last.element_step).cast_signed();
                 match usize::try_from(at).ok().filter(|&at| at < last.length) {
-                    Some(at) => target
-                        .copy_from_slice(&self.input[source + at * last.stride..][..self.inner]),
+                    Some(at) => {
+                        target.copy_from_slice(&input[source + at * last.stride..][..self.inner]);
+                    }
                     None => target.fill(T::default()),
                 }
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use self::running::{Rows, in_blocks, one_by_one};
 use crate::base::array::Array;
-use crate::base::dtype::{ArrayElement, DType};
-use crate::base::shape::Shape;
+use crate::base::dtype::DType;
+use crate::primitives::reduction::{Number, Ordered, with_number, with_ordered};
 
 /// The axis and the direction of a cumulative reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,47 +31,37 @@ pub enum Cumulation {
     LogSumExp,
 }
 
-impl Run {
-    /// Reduces an array along the axis. Overwrites the array if there is no other handle of its memory.
-    fn scan<T: ArrayElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
-        let shape = Shape::from(operand.shape());
-        let rows = Rows {
-            length: shape[self.axis],
-            inner: shape[self.axis + 1..].iter().product(),
-            reverse: self.reverse,
-        };
-        let mut elements = Array::into_elements::<T>(operand);
-        for block in elements.chunks_exact_mut((rows.length * rows.inner).max(1)) {
-            kernel(block, rows);
-        }
-        Array::new(shape, elements)
+/// Reduces an array along the axis with one of the kernels. Overwrites the array if there is no other handle of its memory.
+fn scan<T: Number>(run: Run, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
+    let (mut result, rows) = run.begin(operand);
+    for part in T::of_mut(&mut result).chunks_exact_mut((rows.length * rows.inner).max(1)) {
+        kernel(part, rows);
     }
+    result
 }
 
-/// Runs a cumulative reduction with the kernel and the combining function for the operand's dtype.
-macro_rules! scan {
-    ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
-        match $operand.dtype() {
-            DType::I32 => {
-                $run.scan::<i32>($operand, |part, rows| one_by_one(part, rows, i32::$integer))
-            }
-            DType::I64 => {
-                $run.scan::<i64>($operand, |part, rows| one_by_one(part, rows, i64::$integer))
-            }
-            DType::U32 => {
-                $run.scan::<u32>($operand, |part, rows| one_by_one(part, rows, u32::$integer))
-            }
-            DType::F32 => {
-                $run.scan::<f32>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float))
-            }
-            _ => $run.scan::<f64>($operand, |part, rows| $kernel(part, rows, |$x, $y| $float)),
-        }
-    };
+impl Run {
+    /// Returns the array that is overwritten, and its rows.
+    fn begin(self, operand: Arc<Array>) -> (Array, Rows) {
+        let info = operand.info.clone();
+        let rows = Rows {
+            length: info.shape[self.axis],
+            inner: info.shape[self.axis + 1..].iter().product(),
+            reverse: self.reverse,
+        };
+        let data = Array::into_data(operand);
+        (Array { info, data }, rows)
+    }
 }
 
 /// Returns the cumulative sums of an array.
 pub fn sum(run: Run, operand: Arc<Array>) -> Array {
-    scan!(run, operand, in_blocks, wrapping_add, |x, y| x + y)
+    match operand.dtype() {
+        DType::F32 => scan(run, operand, |part, rows| in_blocks(part, rows, f32::plus)),
+        DType::F64 => scan(run, operand, |part, rows| in_blocks(part, rows, f64::plus)),
+        DType::I64 => scan(run, operand, |part, rows| one_by_one(part, rows, i64::plus)),
+        _ => scan(run, operand, |part, rows| one_by_one(part, rows, i32::plus)),
+    }
 }
 
 /// Computes log(eˣ + eʸ) without overflow.
@@ -89,35 +79,24 @@ macro_rules! log_add_exp {
 
 /// Returns a cumulative reduction of an array.
 pub fn reduce(cumulation: Cumulation, run: Run, operand: Arc<Array>) -> Array {
+    let dtype = operand.dtype();
     match cumulation {
         // Products are not computed in blocks, because the product of a block may overflow although no result
         // overflows.
-        Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
-        Cumulation::Max => {
-            scan!(
-                run,
-                operand,
-                one_by_one,
-                max,
-                |x, y| if x > y || x.is_nan() { x } else { y }
-            )
-        }
-        Cumulation::Min => {
-            scan!(
-                run,
-                operand,
-                one_by_one,
-                min,
-                |x, y| if x < y || x.is_nan() { x } else { y }
-            )
-        }
-        Cumulation::LogSumExp => match operand.dtype() {
-            DType::F32 => run.scan::<f32>(operand, |part, rows| {
-                in_blocks(part, rows, |x, y| log_add_exp!(x, y));
-            }),
-            _ => run.scan::<f64>(operand, |part, rows| {
-                in_blocks(part, rows, |x, y| log_add_exp!(x, y));
-            }),
-        },
+        Cumulation::Prod => with_number!(dtype, T => {
+            scan::<T>(run, operand, |part, rows| one_by_one(part, rows, <T as Number>::times))
+        }),
+        Cumulation::Max => with_ordered!(dtype, T => {
+            scan::<T>(run, operand, |part, rows| one_by_one(part, rows, T::greater))
+        }),
+        Cumulation::Min => with_ordered!(dtype, T => {
+            scan::<T>(run, operand, |part, rows| one_by_one(part, rows, T::lesser))
+        }),
+        Cumulation::LogSumExp if dtype == DType::F32 => scan::<f32>(run, operand, |part, rows| {
+            in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+        }),
+        Cumulation::LogSumExp => scan::<f64>(run, operand, |part, rows| {
+            in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+        }),
     }
 }

@@ -66,6 +66,24 @@ pub(crate) struct Output<'a, T> {
 }
 
 impl<'a, T: Copy> Output<'a, T> {
+    /// Runs a step. Returns its results as the operand of another step, which overwrites them, and the memory for this one.
+    #[inline(always)]
+    pub(crate) fn after(self, step: impl FnOnce(Self)) -> (Operand<'a, T>, Self) {
+        let (first, count) = (self.first, self.count);
+        step(self);
+        let results = Operand {
+            first,
+            count,
+            memory: PhantomData,
+        };
+        let output = Self {
+            first,
+            count,
+            memory: PhantomData,
+        };
+        (results, output)
+    }
+
     #[inline(always)]
     pub(crate) fn new(elements: &'a mut [T]) -> Self {
         Self {

@@ -8,8 +8,8 @@ mod functions;
 mod whole;
 
 pub(crate) use self::functions::{Kernels, Map, Zip};
-pub(crate) use self::whole::compare_tile;
 pub use self::whole::{binary, compare, converted, select, unary};
+pub(crate) use self::whole::{compare_tile, unary_loop};
 use crate::base::dtype::DType;
 
 /// An elementwise operation that the executor can fuse.

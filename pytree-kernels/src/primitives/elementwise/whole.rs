@@ -9,7 +9,6 @@
 )]
 
 use std::hint::select_unpredictable;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,15 +16,15 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, ArrayElement, DType};
-use crate::base::instructions::arch;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::instructions::dispatch;
 use crate::base::target::Target;
 use crate::base::threads;
 use crate::primitives::elementwise::blocks::{
     Operand, Output, each_by_speed, each_one, each_three, each_two,
 };
 use crate::primitives::elementwise::classes::{Class, Convert, Memory, class_of, with_class};
-use crate::primitives::elementwise::{Binary, Comparison, Map, Unary, Zip};
+use crate::primitives::elementwise::{Binary, Comparison, Kernels, Map, Unary, Zip};
 
 /// The number of elements of a tile. Three tiles of 8-byte numbers fit the first-level cache.
 const TILE: usize = 1024;
@@ -36,14 +35,22 @@ pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
         return Arc::unwrap_or_clone(operand);
     }
     let (dtype, result) = (operand.dtype(), operand.info.clone());
-    with_class!(dtype, C => evaluate::<C, _>(Applied(operation, dtype), smallvec![operand], &result))
+    with_class!(dtype, C => {
+        evaluate::<C, C>(smallvec![operand], &result, cost_of_unary(operation), &|[operand, _], output| {
+            unary_loop(operation, dtype, operand, output);
+        })
+    })
 }
 
 /// Applies an operation to each pair of elements of two arrays of the same dtype.
 pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
     let (dtype, result) = (left.dtype(), larger(&left, &right).info.clone());
     let operands = smallvec![left, right];
-    with_class!(dtype, C => evaluate::<C, _>(Applied(operation, dtype), operands, &result))
+    with_class!(dtype, C => {
+        evaluate::<C, C>(operands, &result, cost_of_binary(operation), &|operands, output| {
+            dispatch::<C, _>(OnTwo { operation, dtype, operands: Two(operands, output) });
+        })
+    })
 }
 
 /// Compares each pair of elements of two arrays of the same dtype. The result has the dtype bool.
@@ -53,7 +60,9 @@ pub fn compare(comparison: Comparison, left: Arc<Array>, right: Arc<Array>) -> A
         shape: larger(&left, &right).info.shape.clone(),
     };
     let (dtype, operands) = (left.dtype(), smallvec![left, right]);
-    with_class!(dtype, C => evaluate::<C, _>(comparison, operands, &result))
+    with_class!(dtype, C => evaluate::<C, bool>(operands, &result, 1, &|operands, output| {
+        dispatch::<bool, _>(Compared { comparison, operands, output });
+    }))
 }
 
 /// Converts an array to a dtype. Floats that are converted to integers saturate, and NaN becomes 0.
@@ -64,7 +73,9 @@ pub fn converted(operand: Arc<Array>, target: DType) -> Array {
     };
     let (dtype, operands) = (operand.dtype(), smallvec![operand]);
     with_class!(dtype, C => with_class!(target, R => {
-        evaluate::<C, _>(Conversion::<R>(target, PhantomData), operands, &result)
+        evaluate::<C, R>(operands, &result, 1, &|[operand, _], output| {
+            dispatch::<R, _>(Converted { dtype: target, operand, output });
+        })
     }))
 }
 
@@ -97,45 +108,9 @@ fn larger<'a>(left: &'a Array, right: &'a Array) -> &'a Array {
     }
 }
 
-/// A function of the elements of one or two operands, which kernels compute as numbers of type `C`.
-trait Function<C: Class>: Copy + Sync {
-    /// The type in which kernels compute the results.
-    type Result: Class;
-
-    /// Estimates the nanoseconds for one element.
-    fn cost(self) -> usize {
-        1
-    }
-
-    /// Computes the results. If there is one operand, both `operands` are this one.
-    fn apply(self, operands: [Operand<'_, C>; 2], output: Output<'_, Self::Result>);
-}
-
-/// An operation whose results have the dtype of the operands.
-#[derive(Clone, Copy)]
-struct Applied<O>(O, DType);
-
-/// One operand, and the memory for the results.
-struct One<'a, 'o, C>(Operand<'a, C>, Output<'o, C>);
-
-impl<C: Class> Map<C> for One<'_, '_, C> {
-    type Output = ();
-
-    #[inline(always)]
-    fn map(self, function: impl Fn(C) -> C) {
-        each_one(self.0, self.1, function);
-    }
-
-    #[inline(always)]
-    fn map_by_speed(
-        self,
-        is_fast: impl Fn(C) -> bool,
-        fast: impl Fn(C) -> C,
-        slow: impl Fn(C) -> C,
-    ) {
-        each_by_speed(self.0, self.1, is_fast, fast, slow);
-    }
-}
+/// A function of the elements of one or two operands, which kernels compute as numbers of type `C`. If there is one operand, both
+/// are this one. The loop over the elements is compiled for the instruction sets of the type `R` of the results.
+type Function<'a, C, R> = dyn Fn([Operand<'_, C>; 2], Output<'_, R>) + Sync + 'a;
 
 /// Two operands, and the memory for the results.
 struct Two<'a, 'o, C>([Operand<'a, C>; 2], Output<'o, C>);
@@ -150,58 +125,118 @@ impl<C: Class> Zip<C> for Two<'_, '_, C> {
     }
 }
 
-impl<C: Class> Function<C> for Applied<Unary> {
-    type Result = C;
-
-    fn cost(self) -> usize {
-        match self.0 {
-            Unary::Neg | Unary::Abs | Unary::Not | Unary::Sqrt | Unary::IntegerPower(2) => 1,
-            _ => 4,
-        }
-    }
-
-    #[inline(always)]
-    fn apply(self, [operand, _]: [Operand<'_, C>; 2], output: Output<'_, C>) {
-        C::unary(self.0, self.1, One(operand, output));
+/// Estimates the nanoseconds for one element of the result of an operation on one operand.
+fn cost_of_unary(operation: Unary) -> usize {
+    match operation {
+        Unary::Neg | Unary::Abs | Unary::Not | Unary::Sqrt | Unary::IntegerPower(2) => 1,
+        _ => 4,
     }
 }
 
-impl<C: Class> Function<C> for Applied<Binary> {
-    type Result = C;
-
-    fn cost(self) -> usize {
-        match self.0 {
-            Binary::Pow | Binary::Atan2 | Binary::LogAddExp | Binary::Rem => 8,
-            _ => 1,
-        }
-    }
-
-    #[inline(always)]
-    fn apply(self, operands: [Operand<'_, C>; 2], output: Output<'_, C>) {
-        C::binary(self.0, self.1, Two(operands, output));
+/// Estimates the nanoseconds for one element of the result of an operation on two operands.
+fn cost_of_binary(operation: Binary) -> usize {
+    match operation {
+        Binary::Pow | Binary::Atan2 | Binary::LogAddExp | Binary::Rem => 8,
+        _ => 1,
     }
 }
 
-impl<C: Class + PartialOrd> Function<C> for Comparison {
-    type Result = bool;
+/// Applies an operation to the elements of one operand. Whole arrays and fused kernels share this code.
+#[inline(never)]
+pub(crate) fn unary_loop<C: Kernels>(
+    operation: Unary,
+    dtype: DType,
+    operand: Operand<'_, C>,
+    output: Output<'_, C>,
+) {
+    dispatch::<C, _>(OnOne {
+        operation,
+        dtype,
+        operand,
+        output,
+    });
+}
+
+struct OnOne<'a, 'o, C> {
+    operation: Unary,
+    dtype: DType,
+    operand: Operand<'a, C>,
+    output: Output<'o, C>,
+}
+
+impl<C: Kernels> pulp::WithSimd for OnOne<'_, '_, C> {
+    type Output = ();
 
     #[inline(always)]
-    fn apply(self, [left, right]: [Operand<'_, C>; 2], output: Output<'_, bool>) {
-        compare_tile(self, left, right, output);
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        C::unary(self.operation, self.dtype, self);
+    }
+}
+
+impl<C: Kernels> Map<C> for OnOne<'_, '_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn map(self, function: impl Fn(C) -> C) {
+        each_one(self.operand, self.output, function);
+    }
+
+    #[inline(always)]
+    fn map_by_speed(
+        self,
+        is_fast: impl Fn(C) -> bool,
+        fast: impl Fn(C) -> C,
+        slow: impl Fn(C) -> C,
+    ) {
+        each_by_speed(self.operand, self.output, is_fast, fast, slow);
+    }
+}
+
+struct OnTwo<'a, 'o, C> {
+    operation: Binary,
+    dtype: DType,
+    operands: Two<'a, 'o, C>,
+}
+
+impl<C: Class> pulp::WithSimd for OnTwo<'_, '_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        C::binary(self.operation, self.dtype, self.operands);
+    }
+}
+
+struct Compared<'a, 'o, C> {
+    comparison: Comparison,
+    operands: [Operand<'a, C>; 2],
+    output: Output<'o, bool>,
+}
+
+impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let [left, right] = self.operands;
+        compare_tile(self.comparison, left, right, self.output);
     }
 }
 
 /// A conversion to a dtype, whose elements kernels compute as numbers of type `R`.
-#[derive(Clone, Copy)]
-struct Conversion<R>(DType, PhantomData<fn() -> R>);
+struct Converted<'a, 'o, C, R> {
+    dtype: DType,
+    operand: Operand<'a, C>,
+    output: Output<'o, R>,
+}
 
-impl<C: Convert<R>, R: Class> Function<C> for Conversion<R> {
-    type Result = R;
+impl<C: Convert<R>, R: Class> pulp::WithSimd for Converted<'_, '_, C, R> {
+    type Output = ();
 
     #[inline(always)]
-    fn apply(self, [operand, _]: [Operand<'_, C>; 2], output: Output<'_, R>) {
-        let range = self.0.integer_range().unwrap_or((i64::MIN, i64::MAX));
-        each_one(operand, output, |number: C| number.convert(range));
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let range = self.dtype.integer_range().unwrap_or((i64::MIN, i64::MAX));
+        each_one(self.operand, self.output, |number: C| number.convert(range));
     }
 }
 
@@ -252,44 +287,23 @@ fn each_part(length: usize, nanoseconds: usize, run: &(dyn Fn(Range<usize>) + Sy
     threads::run_parts(parts.collect(), run);
 }
 
-fn evaluate<C: Class, F: Function<C>>(
-    function: F,
+/// Evaluates a function, which takes about `cost` nanoseconds for each element.
+fn evaluate<C: Class, R: Class>(
     operands: SmallVec<[Arc<Array>; 2]>,
     result: &AbstractArray,
+    cost: usize,
+    function: &Function<'_, C, R>,
 ) -> Array {
     let (sources, mut array) = placed(operands, result);
     let memory = Memory::new(&mut array);
     let length = result.len();
-    let run = |memory, range| {
-        let part = Part {
-            function,
-            sources: &sources,
-            memory,
-            range,
-            operands: PhantomData::<C>,
-        };
-        // Integers and bools are computed as fast as memory is read, also without the wide instructions.
-        if <F::Result as ArrayElement>::dtype().is_float() {
-            arch().dispatch(part);
-        } else {
-            pulp::WithSimd::with_simd(part, pulp::Scalar::new());
-        }
-    };
-    each_part(length, function.cost() * length, &|range| {
+    each_part(length, cost * length, &|range| {
         // SAFETY: the ranges of the parts have no common elements.
         #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
-        run(unsafe { memory.shared() }, range);
+        let memory = unsafe { memory.shared() };
+        evaluate_part(&sources, memory, range, function);
     });
     array
-}
-
-/// The elements of a range, which one thread computes.
-struct Part<'a, C, F> {
-    function: F,
-    sources: &'a [Source],
-    memory: Memory<'a>,
-    range: Range<usize>,
-    operands: PhantomData<C>,
 }
 
 /// Returns elements of an operand if they need not be widened or repeated.
@@ -361,49 +375,43 @@ fn output<'a, T: Copy>(target: &'a Target<'_, T>, start: usize, count: usize) ->
     }
 }
 
-impl<C: Class, F: Function<C>> pulp::WithSimd for Part<'_, C, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Self {
-            function,
-            sources,
-            mut memory,
-            range: Range { start, end },
-            ..
-        } = self;
-        let longest = TILE.min(end - start);
-        let is_direct = F::Result::own(&memory).is_some();
-        let are_direct = sources
-            .iter()
-            .all(|source| direct::<C>(source, &memory, start, 0).is_some());
-        let is_whole = is_direct && are_direct;
-        let mut tiles = if are_direct {
-            SmallVec::new()
-        } else {
-            tiles::<C>(sources, &memory, start, longest)
+/// Computes the elements of a range, which one thread does.
+fn evaluate_part<C: Class, R: Class>(
+    sources: &[Source],
+    mut memory: Memory<'_>,
+    Range { start, end }: Range<usize>,
+    function: &Function<'_, C, R>,
+) {
+    let longest = TILE.min(end - start);
+    let is_direct = R::own(&memory).is_some();
+    let are_direct = sources
+        .iter()
+        .all(|source| direct::<C>(source, &memory, start, 0).is_some());
+    let is_whole = is_direct && are_direct;
+    let mut tiles = if are_direct {
+        SmallVec::new()
+    } else {
+        tiles::<C>(sources, &memory, start, longest)
+    };
+    let mut results = vec![R::default(); if is_direct { 0 } else { longest }];
+    let step = if is_whole { end - start } else { TILE };
+    for at in (start..end).step_by(step.max(1)) {
+        let count = step.min(end - at);
+        if !is_whole {
+            widen::<C>(&mut tiles, sources, &memory, at, count);
+        }
+        let operand = |position: usize| {
+            let own = direct(&sources[position], &memory, at, count);
+            own.unwrap_or_else(|| Operand::new(&tiles[position][..count]))
         };
-        let mut results = vec![F::Result::default(); if is_direct { 0 } else { longest }];
-        let step = if is_whole { end - start } else { TILE };
-        for at in (start..end).step_by(step.max(1)) {
-            let count = step.min(end - at);
-            if !is_whole {
-                widen::<C>(&mut tiles, sources, &memory, at, count);
-            }
-            let operand = |position: usize| {
-                let own = direct(&sources[position], &memory, at, count);
-                own.unwrap_or_else(|| Operand::new(&tiles[position][..count]))
-            };
-            let operands = [operand(0), operand(sources.len() - 1)];
-            let to = match F::Result::own(&memory) {
-                Some(target) => output(target, at, count),
-                None => Output::new(&mut results[..count]),
-            };
-            function.apply(operands, to);
-            if !is_direct {
-                F::Result::store(&results[..count], &mut memory, at);
-            }
+        let operands = [operand(0), operand(sources.len() - 1)];
+        let to = match R::own(&memory) {
+            Some(target) => output(target, at, count),
+            None => Output::new(&mut results[..count]),
+        };
+        function(operands, to);
+        if !is_direct {
+            R::store(&results[..count], &mut memory, at);
         }
     }
 }

@@ -7,9 +7,10 @@
 
 use super::Window;
 use super::windows::{Cursor, Windows, windows_of};
-use crate::base::array::{Array, reused};
-use crate::base::dtype::{ArrayElement, DType};
-use crate::base::instructions::arch;
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, ArrayElement, DType};
+use crate::base::instructions::dispatch;
+use crate::base::threads;
 use crate::primitives::reduction::{Number, with_number};
 
 /// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.
@@ -29,23 +30,28 @@ pub(super) trait Kernel<T>: Copy {
 }
 
 impl Windows {
+    /// Returns an array with an arbitrary element for each window.
+    pub(super) fn reused(&self, dtype: DType) -> Array {
+        Array::reused(&AbstractArray::new(dtype, &self.shape))
+    }
+
     /// Computes the elements of the result, `inner` for each window, on parallel threads if there is enough work.
-    pub(super) fn share<T: ArrayElement + Send>(
-        &self,
-        target: &mut [T],
-        kernel: impl Kernel<T> + Sync,
-    ) {
+    pub(super) fn share<T: ArrayElement>(&self, target: &mut [T], kernel: impl Kernel<T> + Sync) {
         let windows = self.outer * self.count();
         let each = windows.div_ceil(PARTS);
-        let parts = target.chunks_mut(each * self.inner).enumerate().collect();
-        self.run_parts(parts, |(part, target): (usize, &mut [T])| {
-            arch().dispatch(Part {
-                windows: self,
-                first: part * each,
-                target,
-                kernel,
-            });
-        });
+        threads::share_chunks(
+            self.nanoseconds(),
+            target,
+            each * self.inner,
+            &|part, target| {
+                dispatch::<T, _>(Part {
+                    windows: self,
+                    first: part * each,
+                    target,
+                    kernel,
+                });
+            },
+        );
     }
 }
 
@@ -98,11 +104,9 @@ pub fn sums(window: &Window, base_dilation: &[usize], operand: &Array) -> Array 
         Ok(windows) => windows,
         Err(empty) => return empty,
     };
-    with_number!(operand.dtype(), T => {
-        let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, Sum(operand.elements::<T>()));
-        Array::new(&windows.shape, target)
-    })
+    let mut result = windows.reused(operand.dtype());
+    with_number!(operand.dtype(), T => windows.share(T::of_mut(&mut result), Sum(T::of(operand))));
+    result
 }
 
 /// Adds the elements of a window.

@@ -9,9 +9,9 @@
 use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;
-use crate::base::array::{Array, reused};
+use crate::base::array::Array;
 use crate::base::dtype::DType;
-use crate::primitives::reduction::{Extremum, Ordered, with_number};
+use crate::primitives::reduction::{Extremum, Ordered, with_ordered};
 
 /// The order in which a maximum or a minimum prefers elements.
 pub(super) trait Preference<T>: Sync + Copy {
@@ -74,11 +74,12 @@ pub fn extrema(extremum: Extremum, window: &Window, operand: &Array) -> Array {
         Ok(windows) => windows,
         Err(empty) => return empty,
     };
-    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
-        let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, Best { preference, source: operand.elements::<T>() });
-        Array::new(&windows.shape, target)
-    }))
+    let mut result = windows.reused(operand.dtype());
+    with_ordered!(operand.dtype(), T => with_preference!(extremum, preference => {
+        let source = operand.elements::<T>();
+        windows.share(result.elements_mut(), Best { preference, source });
+    }));
+    result
 }
 
 /// Finds the extremum of a window.
@@ -132,12 +133,12 @@ pub fn gather(extremum: Extremum, window: &Window, tangents: &Array, operand: &A
         Ok(windows) => windows,
         Err(empty) => return empty,
     };
-    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
+    let mut result = windows.reused(operand.dtype());
+    with_ordered!(operand.dtype(), T => with_preference!(extremum, preference => {
         let best = Best { preference, source: operand.elements::<T>() };
-        let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, Gather { best, tangents: tangents.elements::<T>() });
-        Array::new(&windows.shape, target)
-    }))
+        windows.share(result.elements_mut(), Gather { best, tangents: tangents.elements::<T>() });
+    }));
+    result
 }
 
 /// Reads the tangents at the extrema of a window.

@@ -9,10 +9,11 @@ use super::Window;
 use super::evaluation::LANES;
 use super::extrema::{Best, Preference, with_preference};
 use super::windows::{Cursor, Windows, windows_of};
-use crate::base::array::{Array, reused};
+use crate::base::array::Array;
 use crate::base::dtype::DType;
-use crate::base::instructions::arch;
-use crate::primitives::reduction::{Extremum, Number, Ordered, with_number};
+use crate::base::instructions::dispatch;
+use crate::base::threads;
+use crate::primitives::reduction::{Extremum, Number, Ordered, with_ordered};
 
 /// In windows of at most this many elements, the position of each element is compared with the selected position. This
 /// comparison is faster than reading and writing at many positions.
@@ -24,16 +25,16 @@ pub fn scatter(extremum: Extremum, window: &Window, cotangents: &Array, operand:
     let Ok(windows) = windows_of(window, None, &operand.info) else {
         return Array::zeros(&operand.info);
     };
-    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
+    let mut result = Array::reused(&operand.info);
+    let (nanoseconds, length) = (windows.nanoseconds(), windows.array_length().max(1));
+    with_ordered!(operand.dtype(), T => with_preference!(extremum, preference => {
         let best = Best { preference, source: operand.elements::<T>() };
         let cotangents = cotangents.elements::<T>();
-        let mut target = reused::<T>(operand.info.len());
-        let parts = target.chunks_mut(windows.array_length().max(1)).enumerate().collect();
-        windows.run_parts(parts, |(array, target): (usize, &mut [T])| {
-            arch().dispatch(Scatter { windows: &windows, best, cotangents, array, target });
+        threads::share_chunks(nanoseconds, result.elements_mut(), length, &|array, target| {
+            dispatch::<T, _>(Scatter { windows: &windows, best, cotangents, array, target });
         });
-        Array::new(operand.shape(), target)
-    }))
+    }));
+    result
 }
 
 /// Adds the cotangents of all windows of an outer array. The computation is compiled for several instruction sets.

@@ -9,7 +9,6 @@ use super::Window;
 use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
-use crate::base::threads;
 use crate::primitives::sliding::Sliding;
 
 /// The number of elements of windows that one thread reduces in a nanosecond.
@@ -107,15 +106,14 @@ impl Windows {
         }
     }
 
-    /// Runs parts of the windows on parallel threads if there is enough work.
-    pub(super) fn run_parts<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
+    /// Estimates the nanoseconds that one thread takes.
+    pub(super) fn nanoseconds(&self) -> usize {
         let size: usize = self
             .axes
             .iter()
             .map(|axis| axis.ranges.iter().map(Range::len).max().unwrap_or(0))
             .product();
-        let work = self.outer * self.count() * self.inner * size;
-        threads::share(work / PER_NANOSECOND, parts, run);
+        self.outer * self.count() * self.inner * size / PER_NANOSECOND
     }
 }
 
