@@ -37,13 +37,28 @@ impl Default for Effort {
     }
 }
 
-/// A candidate for a suggestion, with an upper bound of its edit distance. The bound is cheap, and is known before the
-/// distance itself is computed.
-struct Candidate<T, S> {
-    item: T,
-    text: S,
-    /// An upper bound of the number of edits between `text` and the misspelt text.
-    most: usize,
+/// The candidates for a suggestion, which are taken one by one.
+trait Candidates {
+    /// Takes the next candidate. Returns its position, or `None` if there is no other candidate.
+    fn next(&mut self) -> Option<usize>;
+    /// Returns the text of a candidate that was taken.
+    fn text(&self, position: usize) -> &str;
+}
+
+struct Taken<I, T, S> {
+    rest: I,
+    taken: Vec<(T, S)>,
+}
+
+impl<T, S: AsRef<str>, I: Iterator<Item = (T, S)>> Candidates for Taken<I, T, S> {
+    fn next(&mut self) -> Option<usize> {
+        self.taken.push(self.rest.next()?);
+        Some(self.taken.len() - 1)
+    }
+
+    fn text(&self, position: usize) -> &str {
+        self.taken[position].1.as_ref()
+    }
 }
 
 impl Effort {
@@ -57,23 +72,37 @@ impl Effort {
         asked: &str,
         candidates: impl IntoIterator<Item = (T, S)>,
     ) -> Option<(T, usize)> {
+        let mut candidates = Taken {
+            rest: candidates.into_iter(),
+            taken: Vec::new(),
+        };
+        let (position, distance) = self.position_of_nearest(asked, &mut candidates)?;
+        Some((candidates.taken.swap_remove(position).0, distance))
+    }
+
+    /// Returns the position of the nearest candidate, and the number of edits.
+    fn position_of_nearest(
+        &mut self,
+        asked: &str,
+        candidates: &mut dyn Candidates,
+    ) -> Option<(usize, usize)> {
         let mut share = self.left.min(OF_A_REPORT / TEXTS);
         self.left -= share;
         // Half of the share is for looking at candidates, and the other half for counting edits.
         let mut looking = share / 2;
         share -= looking;
+        // For each candidate that is compared, an upper bound of the number of edits, and the position. The bound is cheap.
         let mut found = Vec::new();
-        let mut candidates = candidates.into_iter();
         while asked.len() < looking {
-            let Some((item, text)) = candidates.next() else {
+            let Some(position) = candidates.next() else {
                 break;
             };
-            let length = text.as_ref().len();
+            let text = candidates.text(position);
+            let length = text.len();
             // A text that is too long to be compared costs only the check of its length.
             if let Some(left) = looking.checked_sub(OF_A_CANDIDATE + length) {
                 looking = left;
-                let most = most_edits(asked, text.as_ref());
-                found.push((found.len(), Candidate { item, text, most }));
+                found.push((most_edits(asked, text), position));
             } else {
                 looking -= looking.min(OF_A_CANDIDATE);
             }
@@ -82,23 +111,22 @@ impl Effort {
             self.left += looking + share;
             return None;
         }
-        found.sort_by_key(|(_, candidate)| candidate.most);
+        found.sort_unstable();
         let mut counting = share;
         let asked: Vec<char> = asked.chars().collect();
-        let mut best: Option<(usize, usize, T)> = None;
-        for (position, candidate) in found {
-            let limit = best.as_ref().map_or(usize::MAX, |(distance, ..)| *distance);
-            let distance = distance_within(&asked, candidate.text.as_ref(), limit, &mut counting);
-            let Some(distance) = distance else { continue };
-            let is_better = best
-                .as_ref()
-                .is_none_or(|best| (distance, position) < (best.0, best.1));
-            if is_better {
-                best = Some((distance, position, candidate.item));
+        let mut best: Option<(usize, usize)> = None;
+        for (_, position) in found {
+            let limit = best.map_or(usize::MAX, |(distance, _)| distance);
+            let text = candidates.text(position);
+            let Some(distance) = distance_within(&asked, text, limit, &mut counting) else {
+                continue;
+            };
+            if best.is_none_or(|best| (distance, position) < best) {
+                best = Some((distance, position));
             }
         }
         self.left += looking + counting;
-        best.map(|(distance, _, item)| (item, distance))
+        best.map(|(distance, position)| (position, distance))
     }
 }
 

@@ -217,8 +217,12 @@ impl Scope {
     #[doc(hidden)]
     #[cold]
     pub fn error_of_arguments<S: ?Sized>(function: &str, bind: impl Fn(&mut Self)) -> ShapeError {
-        let (module, function) = called(std::any::type_name::<S>(), function);
-        let mismatches = Self::explained(&module, &bind);
+        Self::error_in_arguments(std::any::type_name::<S>(), function, &bind)
+    }
+
+    fn error_in_arguments(module: &str, function: &str, bind: &dyn Fn(&mut Self)) -> ShapeError {
+        let (module, function) = called(module, function);
+        let mismatches = Self::explained(&module, bind);
         ShapeError::new(function, mismatches).inside(describe_running())
     }
 
@@ -240,14 +244,21 @@ impl Scope {
         place: &str,
         compare: impl FnOnce(&mut Self),
     ) -> ShapeError {
-        let (module, called) = called(std::any::type_name::<S>(), function);
-        self.record_from_here(&module);
-        self.result(compare);
-        self.error_in_function(called, function, place)
+        let module = std::any::type_name::<S>();
+        self.begin_result(module);
+        compare(self);
+        self.error_in_function(module, function, place)
+    }
+
+    /// Begins to record the result.
+    fn begin_result(&mut self, module: &str) {
+        self.record_from_here(&short_name(module));
+        self.begin(Owner::Result);
     }
 
     /// Returns the error of a function whose recorded result does not match.
-    fn error_in_function(&mut self, called: String, function: &str, place: &str) -> ShapeError {
+    fn error_in_function(&mut self, module: &str, function: &str, place: &str) -> ShapeError {
+        self.matches();
         // A closure has no name: it is called `the closure`.
         let quote = if function.contains(' ') { "" } else { "`" };
         let fix = format!(
@@ -257,7 +268,7 @@ impl Scope {
         for mismatch in &mut mismatches {
             mismatch.fix.clone_from(&fix);
         }
-        ShapeError::new(called, mismatches)
+        ShapeError::new(name_of_function(module, function), mismatches)
     }
 }
 

@@ -35,7 +35,7 @@ impl Key {
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("uniform");
         check_float(dtype);
-        self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
+        self.draw(dtype, shape.as_ref(), &|words| unit(dtype, words))
     }
 
     /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If the bounds are equal, all numbers are `low`.
@@ -58,7 +58,7 @@ impl Key {
         check_float(dtype);
         let (low, high) = (rounded(dtype, low), rounded(dtype, high));
         check_interval(low, high, false);
-        self.draw(dtype, shape.as_ref(), |words| {
+        self.draw(dtype, shape.as_ref(), &|words| {
             between(&unit(dtype, words), low, high)
         })
     }
@@ -77,7 +77,7 @@ impl Key {
         // is rounded to 2.
         let low = next_up(dtype, -1.0);
         check_float(dtype);
-        self.draw(dtype, shape.as_ref(), |words| {
+        self.draw(dtype, shape.as_ref(), &|words| {
             (unit(dtype, words) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
         })
     }
@@ -111,7 +111,7 @@ impl Key {
         if least > most {
             (least, most) = (rounded(dtype, low), rounded(dtype, low));
         }
-        self.draw(dtype, shape.as_ref(), |words| {
+        self.draw(dtype, shape.as_ref(), &|words| {
             let uniform = between(&unit(dtype, words), from, to);
             (uniform.erf_inv() * std::f64::consts::SQRT_2).clip(least, most)
         })
@@ -184,16 +184,16 @@ impl Key {
         &self,
         dtype: DType,
         shape: &[usize],
-        numbers: impl Fn((Tensor, Tensor)) -> Tensor,
+        numbers: &dyn Fn((Tensor, Tensor)) -> Tensor,
     ) -> Tensor {
         or_panic(raw::check_memory("draw", &AbstractArray::new(dtype, shape)));
         let count: usize = shape.iter().product();
         let drawn = match dtype {
             _ if count <= BLOCK => None,
-            DType::F64 => self.draw_blocks::<f64>(count, &numbers),
-            DType::BF16 => self.draw_blocks::<bf16>(count, &numbers),
-            DType::F16 => self.draw_blocks::<f16>(count, &numbers),
-            _ => self.draw_blocks::<f32>(count, &numbers),
+            DType::F64 => self.draw_blocks::<f64>(count, numbers),
+            DType::BF16 => self.draw_blocks::<bf16>(count, numbers),
+            DType::F16 => self.draw_blocks::<f16>(count, numbers),
+            _ => self.draw_blocks::<f32>(count, numbers),
         };
         drawn.map_or_else(
             || numbers(self.words(shape, "draw from")),
@@ -206,7 +206,7 @@ impl Key {
     fn draw_blocks<T: TensorElement>(
         &self,
         count: usize,
-        numbers: &impl Fn((Tensor, Tensor)) -> Tensor,
+        numbers: &dyn Fn((Tensor, Tensor)) -> Tensor,
     ) -> Option<Tensor> {
         let mut elements = Vec::with_capacity(count);
         while elements.len() < count {
