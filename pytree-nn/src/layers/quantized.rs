@@ -14,7 +14,8 @@ use crate::model::Model;
 ///
 /// This is symmetric weight-only quantization: the numbers between layers, and all that is not selected, stay floats. The integers take a
 /// quarter of the memory of f32 weights. The model may have any type, and its layers do not change. [`model`](Self::model) returns the
-/// model with q · scale in place of W. Call it inside of a compiled function. A quantized model is saved and loaded as any other.
+/// model with q · scale in place of W. Call it inside of a compiled function: its products then read the integers, and no W is made, if
+/// W is f32. A quantized model is saved and loaded as any other.
 ///
 /// A matrix is a weight whose field declares the roles of its axes, as for [`Lora`](crate::Lora). To train adapters of a quantized
 /// model, quantize a [`Lora`](crate::Lora), with a filter that leaves out [`LoraParam`](crate::LoraParam).
@@ -188,6 +189,37 @@ mod tests {
         assert_eq!(quantized.model().bias, linear.bias);
         let error = quantized.errors(&linear)["weight"].item::<f32>();
         assert!((1e-4..1e-2).contains(&error), "{error}");
+    }
+
+    #[test]
+    fn compiled_products_have_the_bits_of_the_widened_weights() {
+        let mut rngs = Rngs::new(0);
+        let model = (
+            crate::Mlp::new(&[70, 200, 70], crate::Activation::Tanh, &mut rngs),
+            crate::MultiHeadAttention::causal(70, 7, &mut rngs),
+            crate::Embed::new(300, 70, &mut rngs),
+        );
+        let forward = |quantized: &(
+            Quantized<_>,
+            Quantized<crate::MultiHeadAttention>,
+            Quantized<crate::Embed>,
+        ),
+                       x: &Tensor| {
+            let mlp: crate::Mlp = quantized.0.model();
+            let x = quantized.1.model().forward(&mlp.forward(x));
+            quantized.2.model().attend(&x)
+        };
+        let all = Filter::param();
+        let quantized = (
+            Quantized::new(&model.0, &all),
+            Quantized::new(&model.1, &all),
+            Quantized::new(&model.2, &all),
+        );
+        let compiled = jit(move |(quantized, x): (&_, Tensor)| forward(quantized, &x));
+        for tokens in [1, 40] {
+            let x = rngs.normal(DType::F32, [2, tokens, 70]);
+            assert_eq!(compiled((&quantized, x.clone())), forward(&quantized, &x));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod common_subexpressions;
 mod constant_folding;
 mod joined_parts;
 mod joined_sums;
+mod quantized_weights;
 mod simplify;
 
 pub(crate) use self::joined_sums::joined_sums;
@@ -40,10 +41,12 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     })
 }
 
-/// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, and with fewer
-/// equations.
+/// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, with products that read
+/// quantized weights as they are stored, and with fewer equations.
 pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
-    optimize(without_constraints(jaxpr))
+    let jaxpr = quantized_weights::quantized_weights(without_constraints(jaxpr));
+    debug_verify(&jaxpr, "products with quantized weights");
+    optimize(jaxpr)
 }
 
 /// Replaces the result of each equation that divides a value among devices by the value itself.

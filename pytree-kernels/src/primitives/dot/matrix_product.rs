@@ -27,7 +27,7 @@ use ::half::{bf16, f16};
 use pytree_base::bug::expect_some;
 
 use self::half::{Widened, half_product};
-use self::loops::Kernel;
+pub(crate) use self::loops::Kernel;
 pub(crate) use self::loops::{Layout, LoopAxis, Loops, Strided, joined, strides_read};
 pub use self::summation::Summation;
 use self::thin::thin_product;

@@ -1,6 +1,7 @@
 //! Tensor products, which multiply two arrays and sum over pairs of axes. Other pairs of axes may be batch axes.
 
 pub(crate) mod matrix_product;
+mod quantized;
 pub mod slices;
 
 use std::sync::Arc;

@@ -195,8 +195,8 @@ pub enum Kernel {
 pub(crate) struct Loops {
     pub(super) outer: LoopAxes,
     pub(super) rows: LoopAxis,
-    pub(super) columns: LoopAxis,
-    pub(super) depth: LoopAxis,
+    pub(crate) columns: LoopAxis,
+    pub(crate) depth: LoopAxis,
 }
 
 impl Loops {
@@ -278,7 +278,7 @@ impl Loops {
     }
 
     /// Returns the kernel that computes each matrix product.
-    pub(super) fn kernel(&self) -> Kernel {
+    pub(crate) fn kernel(&self) -> Kernel {
         let (rows, columns) = (self.rows.length, self.columns.length);
         if rows * columns * self.depth.length <= SMALL {
             Kernel::Plain

@@ -1,4 +1,5 @@
-//! Reading a file needs at most 1.2 times the size of the file in memory.
+//! The most memory that is allocated at a time: to read a file at most 1.2 times its size, and to use quantized weights much less than the
+//! weights would take as floats.
 
 #![allow(
     clippy::pedantic,
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
-use pytree::nn::{Initializer, LinearOptions};
+use pytree::nn::{Initializer, LinearOptions, Quantized};
 use pytree::prelude::*;
 
 /// The bytes that are allocated now, and the most that were allocated since the last call of [`peak`].
@@ -80,6 +81,25 @@ fn model() -> Mlp {
 
 /// All checks are in one test, because tests run at the same time and allocate from the same system.
 #[test]
+fn memory_has_limits() {
+    reading_needs_little_more_than_the_file();
+    quantized_weights_are_not_widened();
+}
+
+fn quantized_weights_are_not_widened() {
+    let model = model();
+    let (quantized, _) = peak(|| Quantized::new(&model, &Filter::param()));
+    drop(model);
+    let forward = jit(|(quantized, x): (&Quantized<Mlp>, Tensor)| quantized.model().forward(&x));
+    for rows in [1, 32] {
+        let x = Tensor::ones(DType::F32, [rows, 1500]);
+        let (_, most) = peak(|| forward((&quantized, x)));
+        println!("quantized, {rows} rows: {most} bytes for a weight of 24000000 bytes");
+        // Each thread has the floats of at most 575 columns.
+        assert!(most < 20_000_000, "{most}");
+    }
+}
+
 fn reading_needs_little_more_than_the_file() {
     let template = model();
     let path = file("large");

@@ -1,0 +1,101 @@
+//! A product whose right operand is 8-bit integers times scales, without the widened operand.
+
+use std::fmt;
+
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::primitives::dot::DotGeneral;
+
+use crate::primitives::shape::Broadcast;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    WithTangents, one, take,
+};
+use crate::tensor::stablehlo::{Block, Value};
+
+/// The product of f32 numbers with integers · scales. The operands are the left one, the integers, and the scales with the axes of the
+/// integers.
+///
+/// Only a pass for the host writes it, and only the executor reads it: after differentiation, batching and lowering.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QuantizedDot(DotGeneral);
+
+impl QuantizedDot {
+    /// Returns the product for a `dot_general` whose right operand is the product of `integers` and of the result of `broadcast`, whose
+    /// operand is `scales`. Returns `None` if the kernel cannot compute it.
+    pub(crate) fn of(
+        dot: &DotGeneral,
+        left: &AbstractArray,
+        integers: &AbstractArray,
+        broadcast: &Broadcast,
+        scales: &AbstractArray,
+    ) -> Option<Self> {
+        let contract = &dot.contract.1;
+        let (rank, count) = (integers.rank(), contract.len());
+        let is_at = |first: usize| contract.iter().copied().eq(first..first + count);
+        let lengths = |is: bool| -> bool {
+            let axes = (0..rank).filter(|axis| contract.contains(axis) == is);
+            axes.into_iter().all(|axis| scales.shape[axis] == 1)
+        };
+        let fits = left.dtype == DType::F32
+            && scales.dtype == DType::F32
+            && integers.dtype == DType::I8
+            && dot.batch.0.is_empty()
+            && dot.contract.0.is_sorted()
+            && (is_at(0) || is_at(rank - count))
+            && broadcast.axes.iter().copied().eq(0..rank)
+            && broadcast.shape == integers.shape
+            && (lengths(true) || lengths(false));
+        fits.then(|| Self(dot.clone()))
+    }
+}
+
+/// # Panics
+/// Always: transformations and lowering use the recorded program.
+fn recorded() -> ! {
+    panic!("this is a bug in pytree: a product with integers is only evaluated; please report it")
+}
+
+impl Primitive for QuantizedDot {
+    fn name(&self) -> &'static str {
+        "quantized_dot"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let shape = self.0.result_shape(&operands[0].shape, &operands[1].shape);
+        Ok(one(AbstractArray {
+            dtype: DType::F32,
+            shape,
+        }))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [left, integers, scales] = take(operands);
+        one(self.0.evaluate_quantized(left, integers, &scales))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
+    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
+        recorded()
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
+        recorded()
+    }
+
+    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
+        recorded()
+    }
+
+    fn lower(&self, _: &mut Block<'_>, _: &[Value], _: &[&AbstractArray]) -> Lowered {
+        recorded()
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_parameters(f)
+    }
+}
