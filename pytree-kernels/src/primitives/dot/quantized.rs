@@ -84,9 +84,11 @@ fn quantized(loops: &Loops, operands: &DotOperands, scales: Scales<'_>, target: 
         _ => COLUMNS,
     };
     let blocks = (columns / unit).max(1);
-    let threads = match threads::are_worth(loops.nanoseconds()) {
-        true => threads::count().min(blocks),
-        false => 1,
+    let is_divided = threads::are_worth(loops.nanoseconds());
+    let threads = if is_divided {
+        threads::count().min(blocks)
+    } else {
+        1
     };
     let target = Target::new(target);
     let parts = (0..threads).map(|part| {
@@ -163,10 +165,12 @@ impl pulp::WithSimd for Widening<'_> {
         if depth.right == 1 {
             for (column, target) in columns.clone().zip(self.target.chunks_exact_mut(length)) {
                 let line = &integers[column * across..][..length];
-                match scales.are_of_terms {
-                    true => widen(line, scales.numbers, target),
-                    false => widen(line, scales.of(0, column..column + 1), target),
-                }
+                let of_line = if scales.are_of_terms {
+                    scales.numbers
+                } else {
+                    scales.of(0, column..column + 1)
+                };
+                widen(line, of_line, target);
             }
             return;
         }
@@ -230,8 +234,10 @@ mod tests {
                     contract: (smallvec![1], smallvec![axis]),
                     batch: Default::default(),
                 };
-                let integers: Vec<i8> = (0..depth * columns)
-                    .map(|at| (at * 31 % 255) as u8 as i8)
+                let integers: Vec<i8> = (i8::MIN..=i8::MAX)
+                    .cycle()
+                    .step_by(31)
+                    .take(depth * columns)
                     .collect();
                 for are_of_terms in [None, Some(false), Some(true)] {
                     let mut of_scales = [1, 1];
