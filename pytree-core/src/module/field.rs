@@ -110,6 +110,7 @@ impl<L> HoldsArrays for Tree<L> {}
 impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
 impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
 /// The leaves keep their kinds in the `M`.
+#[diagnostic::do_not_recommend]
 impl<M: ModuleField, L: Leaf + Clone> ModuleField for Partition<M, L> {}
 impl<M, L> HoldsArrays for Partition<M, L> {}
 

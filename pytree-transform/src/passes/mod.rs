@@ -9,6 +9,7 @@ mod common_subexpressions;
 mod constant_folding;
 mod joined_parts;
 mod joined_sums;
+mod quantized_dot;
 mod quantized_weights;
 mod simplify;
 

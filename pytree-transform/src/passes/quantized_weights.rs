@@ -10,8 +10,8 @@ use pytree_kernels::primitives::dot::DotGeneral;
 use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
 
+use super::quantized_dot::QuantizedDot;
 use crate::primitives::convert::Convert;
-use crate::primitives::dot::quantized::QuantizedDot;
 use crate::primitives::shape::Broadcast;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 

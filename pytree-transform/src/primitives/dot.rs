@@ -1,7 +1,5 @@
 //! Tensor products, which multiply two tensors and sum over pairs of axes. Other pairs of axes may be batch axes.
 
-pub(crate) mod quantized;
-
 use std::any::Any;
 use std::fmt;
 

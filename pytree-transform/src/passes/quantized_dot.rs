@@ -19,12 +19,12 @@ use crate::tensor::stablehlo::{Block, Value};
 ///
 /// Only a pass for the host writes it, and only the executor reads it: after differentiation, batching and lowering.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct QuantizedDot(DotGeneral);
+pub(super) struct QuantizedDot(DotGeneral);
 
 impl QuantizedDot {
     /// Returns the product for a `dot_general` whose right operand is the product of `integers` and of the result of `broadcast`, whose
     /// operand is `scales`. Returns `None` if the kernel cannot compute it.
-    pub(crate) fn of(
+    pub(super) fn of(
         dot: &DotGeneral,
         left: &AbstractArray,
         integers: &AbstractArray,
