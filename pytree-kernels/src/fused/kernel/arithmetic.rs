@@ -60,11 +60,7 @@ impl Step {
     fn takes_factors(&self) -> bool {
         match self.work {
             Work::Arithmetic(_) => true,
-            // The functions other than `Not` choose a loop by the elements before they are multiplied.
-            Work::Elementwise(Elementwise::Unary(unary)) => !matches!(
-                unary,
-                Unary::Not | Unary::Sin | Unary::Cos | Unary::Tan | Unary::ErfInv
-            ),
+            Work::Elementwise(Elementwise::Unary(unary)) => unary != Unary::Not,
             _ => false,
         }
     }

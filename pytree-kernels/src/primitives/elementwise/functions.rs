@@ -1,6 +1,8 @@
 //! The scalar function of each operation, for each type in which kernels compute: `f32`, `f64`, `i64` for all integers, and `bool`.
 //!
-//! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If a
+//! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. A long function is
+//! called in a closure that is always inlined: the compiler does not inline long functions that are arguments, and functions that are
+//! not inlined have no wide instructions. If a
 //! dtype has no function for an operation, the operation's shape rule rejects the dtype.
 
 #![allow(
@@ -69,30 +71,30 @@ macro_rules! floats {
                     Unary::Ceil => elements.map(|x| x.ceil()),
                     Unary::Round(Rounding::ToEven) => elements.map(|x| x.round_ties_even()),
                     Unary::Round(Rounding::AwayFromZero) => elements.map(|x| x.round()),
-                    Unary::Exp => elements.map(Elementary::exp),
-                    Unary::Exp2 => elements.map(Elementary::exp2),
-                    Unary::Expm1 => elements.map(Elementary::expm1),
-                    Unary::Log => elements.map(Elementary::log),
-                    Unary::Log1p => elements.map(Elementary::log1p),
+                    Unary::Exp => elements.map(#[inline(always)] |x| Elementary::exp(x)),
+                    Unary::Exp2 => elements.map(#[inline(always)] |x| Elementary::exp2(x)),
+                    Unary::Expm1 => elements.map(#[inline(always)] |x| Elementary::expm1(x)),
+                    Unary::Log => elements.map(#[inline(always)] |x| Elementary::log(x)),
+                    Unary::Log1p => elements.map(#[inline(always)] |x| Elementary::log1p(x)),
                     Unary::Sqrt => elements.map(|x| x.sqrt()),
                     Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
                     Unary::Cbrt => elements.map(|x| x.cbrt()),
-                    Unary::Sin => elements.map_by_speed(Angle::is_small, Angle::sin, Angle::slow_sin),
-                    Unary::Cos => elements.map_by_speed(Angle::is_small, Angle::cos, Angle::slow_cos),
-                    Unary::Tan => elements.map_by_speed(Angle::is_small, Angle::tan, Angle::slow_tan),
+                    Unary::Sin => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::sin(x), Angle::slow_sin),
+                    Unary::Cos => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::cos(x), Angle::slow_cos),
+                    Unary::Tan => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::tan(x), Angle::slow_tan),
                     Unary::Asin => elements.map(|x| x.asin()),
                     Unary::Acos => elements.map(|x| x.acos()),
-                    Unary::Atan => elements.map(Angle::atan),
-                    Unary::Sinh => elements.map(Elementary::sinh),
-                    Unary::Cosh => elements.map(Elementary::cosh),
-                    Unary::Tanh => elements.map(Elementary::tanh),
-                    Unary::Asinh => elements.map(Elementary::asinh),
-                    Unary::Acosh => elements.map(Elementary::acosh),
-                    Unary::Atanh => elements.map(Elementary::atanh),
-                    Unary::Logistic => elements.map(Elementary::logistic),
-                    Unary::Erf => elements.map($erf),
-                    Unary::Erfc => elements.map($erfc),
-                    Unary::ErfInv => elements.map_by_speed($is_central, $central_erf_inv, $erf_inv),
+                    Unary::Atan => elements.map(#[inline(always)] |x| Angle::atan(x)),
+                    Unary::Sinh => elements.map(#[inline(always)] |x| Elementary::sinh(x)),
+                    Unary::Cosh => elements.map(#[inline(always)] |x| Elementary::cosh(x)),
+                    Unary::Tanh => elements.map(#[inline(always)] |x| Elementary::tanh(x)),
+                    Unary::Asinh => elements.map(#[inline(always)] |x| Elementary::asinh(x)),
+                    Unary::Acosh => elements.map(#[inline(always)] |x| Elementary::acosh(x)),
+                    Unary::Atanh => elements.map(#[inline(always)] |x| Elementary::atanh(x)),
+                    Unary::Logistic => elements.map(#[inline(always)] |x| Elementary::logistic(x)),
+                    Unary::Erf => elements.map(#[inline(always)] |x| $erf(x)),
+                    Unary::Erfc => elements.map(#[inline(always)] |x| $erfc(x)),
+                    Unary::ErfInv => elements.map_by_speed($is_central, #[inline(always)] |x| $central_erf_inv(x), $erf_inv),
                     Unary::IntegerPower(-1) => elements.map(|x| 1.0 / x),
                     Unary::IntegerPower(-2) => elements.map(|x| 1.0 / (x * x)),
                     Unary::IntegerPower(2) => elements.map(|x| x * x),
@@ -114,9 +116,9 @@ macro_rules! floats {
                     Binary::Rem => elements.zip(|l, r| l % r),
                     Binary::Pow => elements.zip(|l, r| l.powf(r)),
                     Binary::Atan2 => elements.zip(|l, r| l.atan2(r)),
-                    Binary::Max => elements.zip(Elementary::greater),
-                    Binary::Min => elements.zip(Elementary::less),
-                    Binary::LogAddExp => elements.zip(Elementary::log_add_exp),
+                    Binary::Max => elements.zip(#[inline(always)] |l, r| Elementary::greater(l, r)),
+                    Binary::Min => elements.zip(#[inline(always)] |l, r| Elementary::less(l, r)),
+                    Binary::LogAddExp => elements.zip(#[inline(always)] |l, r| Elementary::log_add_exp(l, r)),
                     Binary::And
                     | Binary::Or
                     | Binary::Xor
