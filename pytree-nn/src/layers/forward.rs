@@ -1,4 +1,4 @@
-//! The trait of layers that compute one tensor from one tensor. A [`Sequential`] chains such layers.
+//! The trait of layers that compute one tensor from one tensor. A [`Sequential`](crate::Sequential) chains such layers.
 
 use pytree_core::module_object;
 use pytree_transform::Tensor;
@@ -10,7 +10,7 @@ use crate::layers::{
 };
 use crate::model::Model;
 
-/// A layer that computes one tensor from one tensor. A [`Sequential`] passes the result of each such layer to the next
+/// A layer that computes one tensor from one tensor. A [`Sequential`](crate::Sequential) passes the result of each such layer to the next
 /// layer.
 ///
 /// The method takes `&mut self`, because some layers change when they run: batch normalisation writes its running
