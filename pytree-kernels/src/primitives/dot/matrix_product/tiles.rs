@@ -166,8 +166,13 @@ mod processor {
             const TILES: u32 = 1 << 24 | 1 << 22;
             /// `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)` of Linux.
             const CALL: [i64; 3] = [158, 0x1023, 18];
-            let has_leaf = __cpuid_count(0, 0).eax >= 7;
-            if !has_leaf || __cpuid_count(7, 0).edx & TILES != TILES {
+            #[allow(
+                unused_unsafe,
+                reason = "the function is unsafe in the oldest compiler that is supported"
+            )]
+            // SAFETY: every processor of x86-64 has this instruction.
+            let leaf = |number| unsafe { __cpuid_count(number, 0) };
+            if leaf(0).eax < 7 || leaf(7).edx & TILES != TILES {
                 return false;
             }
             let result: i64;
