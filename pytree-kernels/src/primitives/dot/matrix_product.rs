@@ -14,29 +14,21 @@
 //! `gemmkit` 91. In bf16, `gemmkit` reaches 103 with `vdpbf16ps`, which does half as many operations in a second as the fused
 //! multiplications of f32. So processors without matrix instructions widen.
 
+mod elements;
 mod half;
 mod loops;
 mod summation;
 mod thin;
 mod tiles;
+mod turn;
 
 use std::borrow::Cow;
 
-use ::half::slice::HalfFloatSliceExt;
-use ::half::{bf16, f16};
-use pytree_base::bug::expect_some;
-
-use self::half::{Widened, half_product};
-pub(crate) use self::loops::Kernel;
-pub(crate) use self::loops::{Layout, LoopAxis, Loops, Strided, joined, strides_read};
+pub(crate) use self::elements::{Factor, Stored};
+pub(crate) use self::loops::{Kernel, Layout, LoopAxis, Loops, Strided, joined, strides_read};
 pub use self::summation::Summation;
-use self::thin::thin_product;
-use self::tiles::Tiles;
+use self::turn::{Columns, turn};
 use crate::base::array::{give_back, reused};
-use crate::base::dtype::ArrayElement;
-use crate::base::instructions::{are_portable, have_fused};
-use crate::base::narrow::{narrow_bf16, narrow_f16, widen_bf16, widen_f16};
-use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
 use crate::base::target::{Following, Region, Target, Then};
 use crate::base::threads;
 
@@ -45,15 +37,6 @@ pub(crate) const PER_NANOSECOND: usize = 50;
 
 /// The number of multiplications of a product with few rows or columns that one thread does in a nanosecond.
 const THIN_PER_NANOSECOND: usize = 8;
-
-/// The number of elements that one thread transposes in a nanosecond.
-const TURNED_PER_NANOSECOND: usize = 2;
-
-/// The number of rows and columns of a block that is transposed at once.
-const BLOCK: usize = 16;
-
-/// The expected size of a line of a block, as text for the panic message of a library bug.
-const WHOLE: &str = "a whole line of a block";
 
 /// Writes a product to `target`, on parallel threads if there is enough work.
 pub(crate) fn multiply<T: Stored>(
@@ -156,92 +139,9 @@ impl Loops {
     }
 }
 
-/// The columns of a matrix that are transposed, one after the other in memory. Neighbouring ones are `stride` elements apart.
-#[derive(Clone, Copy)]
-struct Columns<'a, T> {
-    elements: &'a [T],
-    stride: usize,
-}
-
-/// Writes the rows of `source` as the `width` columns of `target`, and continues with regions of the result.
-#[allow(
-    unsafe_code,
-    reason = "the bands and what follows them use different elements of the same memory"
-)]
-fn turn<T: ArrayElement + Send + Sync>(
-    source: Columns<'_, T>,
-    mut target: Target<'_, T>,
-    width: usize,
-    threads: usize,
-    then: Option<Then<'_>>,
-) {
-    let rows = target.elements() / width;
-    let run = |target: &mut Target<'_, T>, start: usize, end: usize| {
-        let elements = target.slice_mut(start * width, (end - start) * width);
-        turn_band(&source.elements[start..], source.stride, elements, width);
-        if let Some(then) = then {
-            (then.run)(Region::between(start * width, end * width));
-        }
-    };
-    let following = then.map(|then| then.following);
-    let nanoseconds = target.elements() / TURNED_PER_NANOSECOND
-        + following_nanoseconds(following.as_ref(), target.elements());
-    let grain = following.map_or(1, |following| following.grain);
-    let unit = least_common_multiple(BLOCK, grain / greatest_common_divisor(grain, width));
-    let band = unit.map_or(rows, |unit| rows.div_ceil(threads).next_multiple_of(unit));
-    if threads < 2 || !threads::are_worth(nanoseconds) || rows < 2 * BLOCK {
-        return run(&mut target, 0, rows);
-    }
-    let bands = (0..rows).step_by(band).map(|start| {
-        // SAFETY: the bands are different rows, and the function `then` continues with the rows of its band only.
-        (start, unsafe { target.shared() })
-    });
-    threads::run_parts(bands.collect(), |(start, mut target)| {
-        run(&mut target, start, rows.min(start + band));
-    });
-}
-
 /// Returns about how many nanoseconds one thread takes to continue with a number of elements.
 fn following_nanoseconds(following: Option<&Following>, elements: usize) -> usize {
     following.map_or(0, |following| following.nanoseconds * elements / 1000)
-}
-
-/// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
-/// line, so each line is read and written once.
-fn turn_band<T: ArrayElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
-    for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
-        let height = band.len() / width;
-        for across in (0..width).step_by(BLOCK) {
-            let count = BLOCK.min(width - across);
-            let source = &source[across * stride + down * BLOCK..];
-            let target = &mut band[across..];
-            if height == BLOCK && count == BLOCK {
-                turn_block(source, stride, target, width);
-            } else {
-                for column in 0..count {
-                    let line = &source[column * stride..][..height];
-                    for (row, &element) in line.iter().enumerate() {
-                        target[row * width + column] = element;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Transposes a whole block. All its lengths are constants, so the loops have no bounds checks and no calls.
-fn turn_block<T: ArrayElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
-    let mut block = [[T::default(); BLOCK]; BLOCK];
-    for column in 0..BLOCK {
-        let line: &[T; BLOCK] = expect_some(source[column * stride..].first_chunk(), WHOLE);
-        for row in 0..BLOCK {
-            block[row][column] = line[row];
-        }
-    }
-    for (row, elements) in block.iter().enumerate() {
-        let line = target[row * width..].first_chunk_mut::<BLOCK>();
-        *expect_some(line, WHOLE) = *elements;
-    }
 }
 
 /// Writes a product to `target`. A product with enough work is divided into parts that run on parallel threads.
@@ -369,301 +269,6 @@ pub(crate) enum Write {
     /// Adds the product to the old elements.
     Add,
 }
-
-/// An element type of the operands of products.
-pub(crate) trait Stored: ArrayElement + Send + Sync {
-    /// The type in which products are summed.
-    type Sum: Factor;
-
-    /// Whether this is a half-precision float type.
-    const IS_HALF: bool = false;
-
-    /// Returns the element as a number of the type of sums.
-    fn wide(self) -> Self::Sum;
-
-    /// Returns a sum as an element.
-    fn rounded(sum: Self::Sum) -> Self;
-
-    /// Writes the product of two matrices, whose strides are in the axes of `loops`, to `target`.
-    fn matrix_product(
-        loops: &Loops,
-        left: &[Self],
-        right: &[Self],
-        target: Target<'_, Self>,
-        write: Write,
-    );
-}
-
-/// An element type in which products are summed.
-pub(crate) trait Factor: Stored<Sum = Self> {
-    /// Returns `self` plus the product of `left` and `right`.
-    fn plus_product(self, left: Self, right: Self) -> Self;
-
-    /// Returns the sum of two elements.
-    fn plus(self, other: Self) -> Self;
-}
-
-/// Returns whether the offsets of all positions on two axes are below `elements`. Each axis is given by its length and
-/// stride. If the result is true, a kernel may omit the bounds checks.
-fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
-    let last = axes
-        .into_iter()
-        .try_fold(0_usize, |last, (length, stride)| {
-            last.checked_add(length.checked_sub(1)?.checked_mul(stride)?)
-        });
-    last.is_some_and(|last| last < elements)
-}
-
-macro_rules! float_factor {
-    ($float:ty, $product:ident, $gemm:path) => {
-        /// Writes a matrix product to `target` with a kernel of the crate `gemm`.
-        #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
-        fn $product(
-            loops: &Loops,
-            left: &[$float],
-            right: &[$float],
-            target: Target<'_, $float>,
-            write: Write,
-        ) {
-            let Loops {
-                rows,
-                columns,
-                depth,
-                ..
-            } = *loops;
-            assert!(
-                within(
-                    left.len(),
-                    [(rows.length, rows.left), (depth.length, depth.left)]
-                ) && within(
-                    right.len(),
-                    [(depth.length, depth.right), (columns.length, columns.right)]
-                ) && within(
-                    target.elements(),
-                    [(rows.length, rows.result), (columns.length, columns.result)]
-                ),
-                "this is a bug in pytree: expected a matrix product whose positions are inside its operands; please report it"
-            );
-            let stride = usize::cast_signed;
-            let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
-            let right = (
-                right.as_ptr(),
-                stride(depth.right),
-                stride(columns.right),
-                columns,
-            );
-            // The kernels expect a result in which neighbouring rows are neighbours in memory. If neighbouring
-            // columns are neighbours in memory instead, multiply the transposed operands to get the transposed
-            // product.
-            let (first, second) = if columns.result == 1 {
-                (right, left)
-            } else {
-                (left, right)
-            };
-            let (down, across) = (first.3, second.3);
-            // SAFETY: the assertion above keeps all reads and writes within the operands and the target. The target
-            // does not overlap an operand, since it is borrowed mutably, and no other part of the product writes to
-            // the positions of these loops.
-            unsafe {
-                $gemm()(
-                    down.length,
-                    across.length,
-                    depth.length,
-                    target.first(),
-                    stride(across.result),
-                    stride(down.result),
-                    write == Write::Add,
-                    first.0,
-                    first.1,
-                    first.2,
-                    second.0,
-                    second.2,
-                    second.1,
-                    1.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    gemm_common::Parallelism::None,
-                );
-            }
-        }
-
-        impl Stored for $float {
-            type Sum = Self;
-
-            #[inline(always)]
-            fn wide(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn rounded(sum: Self) -> Self {
-                sum
-            }
-            fn matrix_product(
-                loops: &Loops,
-                left: &[Self],
-                right: &[Self],
-                target: Target<'_, Self>,
-                write: Write,
-            ) {
-                match loops.kernel() {
-                    Kernel::Thin if have_fused() => {
-                        thin_product(loops, left, right, target, write);
-                    }
-                    Kernel::Plain | Kernel::Thin => {
-                        plain_product(loops, left, right, target, write);
-                    }
-                    _ if are_portable() => plain_product(loops, left, right, target, write),
-                    _ => $product(loops, left, right, target, write),
-                }
-            }
-        }
-
-        impl Factor for $float {
-            #[inline(always)]
-            fn plus_product(self, left: Self, right: Self) -> Self {
-                self + left * right
-            }
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-        }
-    };
-}
-float_factor!(f32, gemm_f32_product, gemm_f32::gemm::f32::get_gemm_fn);
-float_factor!(f64, gemm_f64_product, gemm_f64::gemm::f64::get_gemm_fn);
-
-macro_rules! half_stored {
-    ($half:ty, $widen:path, $narrow:path, $product:expr) => {
-        impl Stored for $half {
-            type Sum = f32;
-
-            const IS_HALF: bool = true;
-
-            #[inline(always)]
-            fn wide(self) -> f32 {
-                $widen(self.to_bits())
-            }
-            #[inline(always)]
-            fn rounded(sum: f32) -> Self {
-                Self::from_bits($narrow(sum))
-            }
-            fn matrix_product(
-                loops: &Loops,
-                left: &[Self],
-                right: &[Self],
-                target: Target<'_, Self>,
-                write: Write,
-            ) {
-                match loops.kernel() {
-                    Kernel::Thin if have_fused() => {
-                        thin_product(loops, left, right, target, write);
-                    }
-                    Kernel::Plain | Kernel::Thin => {
-                        plain_product(loops, left, right, target, write);
-                    }
-                    _ if are_portable() => plain_product(loops, left, right, target, write),
-                    _ => $product(loops, left, right, target, write),
-                }
-            }
-        }
-    };
-}
-half_stored!(bf16, widen_bf16, narrow_bf16, bf16_product);
-half_stored!(
-    f16,
-    widen_f16,
-    narrow_f16,
-    half_product::<Widened<f16>, f16>
-);
-
-/// Writes a matrix product to `target`.
-fn bf16_product(
-    loops: &Loops,
-    left: &[bf16],
-    right: &[bf16],
-    target: Target<'_, bf16>,
-    write: Write,
-) {
-    if tiles::are_available() {
-        let [left, right] = [left, right].map(HalfFloatSliceExt::reinterpret_cast);
-        half_product::<Tiles, _>(loops, left, right, target, write);
-    } else {
-        half_product::<Widened<bf16>, _>(loops, left, right, target, write);
-    }
-}
-
-/// Computes a product of integers, or a product that is too small for a kernel of the crate `gemm`.
-fn plain_product<T: Stored>(
-    loops: &Loops,
-    left: &[T],
-    right: &[T],
-    mut target: Target<'_, T>,
-    write: Write,
-) {
-    let Loops {
-        rows,
-        columns,
-        depth,
-        ..
-    } = *loops;
-    for row in 0..rows.length {
-        for column in 0..columns.length {
-            let mut sum = T::Sum::default();
-            for step in 0..depth.length {
-                let factor = left[row * rows.left + step * depth.left];
-                let other = right[step * depth.right + column * columns.right];
-                sum = sum.plus_product(factor.wide(), other.wide());
-            }
-            let position = row * rows.result + column * columns.result;
-            let element = &mut target.slice_mut(position, 1)[0];
-            *element = match write {
-                Write::Overwrite => T::rounded(sum),
-                Write::Add => T::rounded(element.wide().plus(sum)),
-            };
-        }
-    }
-}
-
-macro_rules! integer_factor {
-    ($($integer:ty),*) => {$(
-        impl Factor for $integer {
-            #[inline]
-            fn plus_product(self, left: Self, right: Self) -> Self {
-                self.wrapping_add(left.wrapping_mul(right))
-            }
-            #[inline]
-            fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-        }
-
-        impl Stored for $integer {
-            type Sum = Self;
-
-            #[inline]
-            fn wide(self) -> Self {
-                self
-            }
-            #[inline]
-            fn rounded(sum: Self) -> Self {
-                sum
-            }
-            fn matrix_product(
-                loops: &Loops,
-                left: &[Self],
-                right: &[Self],
-                target: Target<'_, Self>,
-                write: Write,
-            ) {
-                plain_product(loops, left, right, target, write);
-            }
-        }
-    )*};
-}
-integer_factor!(i32, i64, u32);
 
 #[cfg(test)]
 #[allow(

@@ -10,8 +10,9 @@
 
 use std::marker::PhantomData;
 
+use super::Write;
+use super::elements::{Stored, gemm_f32_product};
 use super::loops::{LoopAxis, Loops};
-use super::{Stored, Write, gemm_f32_product};
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::arch;

@@ -5,8 +5,9 @@
 //! the strides of a product only if the summation stays equal. The law `compiled_products_have_the_bits_of_eager_ones` in
 //! `tests/laws/products.rs` checks this at lengths around all constants of this file.
 
+use super::Arrangement;
 use super::loops::{Kernel, Loops};
-use super::{Arrangement, are_portable, have_fused};
+use crate::base::instructions::{are_portable, have_fused};
 
 /// The depth up to which all blocked kernels of `gemm` add in one order: they divide a longer depth into chunks.
 const UNDIVIDED: usize = 512;

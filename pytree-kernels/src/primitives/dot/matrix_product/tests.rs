@@ -2,7 +2,10 @@
 
 use std::sync::Mutex;
 
+use ::half::{bf16, f16};
+
 use super::*;
+use crate::base::dtype::ArrayElement;
 use crate::base::target::Rows;
 
 /// Returns the loops of a batch of matrix products with operands in row-major order.
