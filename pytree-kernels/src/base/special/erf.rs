@@ -39,7 +39,8 @@ pub(crate) fn erf_f64(operand: f64) -> f64 {
     y.copysign(operand)
 }
 
-/// Computes 1 - erf(x) as e^(-x²)·p(t)/(1 + 2x), where p(t) is nearly constant, so that no digits cancel. The result is accurate even if erf(x) is near 1.
+/// Computes 1 - erf(x) as e^(-x²)·p(t)/(1 + 2x), where p(t) is nearly constant, so that no digits cancel. The result is accurate even if
+/// erf(x) is near 1.
 #[inline(always)]
 pub(crate) fn erfc_f64(operand: f64) -> f64 {
     let x = operand.abs();
@@ -67,7 +68,8 @@ pub(crate) fn erfc_f64(operand: f64) -> f64 {
     if operand < 0.0 { 2.0 - value } else { value }
 }
 
-/// Computes erf(x) of an f32 as x·p(x²) near zero, and as 1 − e^−q(x) elsewhere, for polynomials p and q.
+/// Computes erf(x) of an f32 as x·p(x²) near zero, and as 1 − e^−q(x) elsewhere, for polynomials p and q. The error is at most 2.5 units
+/// in the last place.
 #[inline(always)]
 pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();
@@ -201,7 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn complement_in_f32_is_within_two_units() {
+    fn f32_is_within_two_units_and_a_half() {
+        check_f32("erf", erf_f32, erf_f64, 2.5);
         check_f32("erfc", erfc_f32, erfc_f64, 2.0);
     }
 }
