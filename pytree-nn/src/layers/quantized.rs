@@ -63,7 +63,7 @@ impl<M: Model> Quantized<M> {
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
         let matrices = selected_matrices("quantize", model, filter)?;
         let chosen = paths(matrices.iter().map(|(path, ..)| path.clone()));
-        let [weights, rest] = partition::split(model, [chosen.clone(), !chosen])?;
+        let [weights, rest] = partition::split(model, [chosen, Filter::everything()])?;
         let mut layouts = matrices.iter().map(|(.., layout)| layout);
         let scales = weights.map(|weight: &Tensor| {
             let rows = layouts.next().map_or(&[][..], |layout| &layout.rows);

@@ -14,7 +14,7 @@ pub enum NpyError {
     /// The operating system reported an error.
     #[error("cannot {operation} the array `{}`: {source}", .path.display())]
     Io {
-        /// The operation that failed: `read` or `write`.
+        /// The operation that failed: `read`, `write`, or `unpack` for a member of an archive.
         operation: &'static str,
         /// The path of the file.
         path: PathBuf,

@@ -32,7 +32,7 @@ pub(super) const LIMITS: Limits = Limits {
 /// The least number of queries of a block.
 const LEAST_QUERIES: usize = 16;
 
-/// The number of stripes: 1/16 of the scores that are computed are not needed.
+/// The number of stripes. With eight, a ninth of the scores that are computed are not needed.
 const STRIPES: usize = 8;
 
 impl Attention<'_> {
