@@ -129,8 +129,20 @@ impl<M: Model> Quantized<M> {
     #[track_caller]
     pub fn errors(&self, model: &M) -> Partition<M, Tensor> {
         let part = |model| partition::filter::<M, Tensor>(model, &self.chosen());
+        let (found, weights) = (part(&self.model()), part(model));
+        let pairs = found.iter_with_path().zip(weights.leaves());
+        let differ = pairs.filter(|((_, found), weight)| found.info() != weight.info());
+        let differ = differ.map(|((path, found), weight)| {
+            format!("{path}: expected {}, found {}", found.info(), weight.info())
+        });
+        let differ: Vec<String> = differ.collect();
+        assert!(
+            differ.is_empty(),
+            "cannot compare the quantized weights with a model: {}; pass the model that was quantized",
+            differ.join("; ")
+        );
         let norm = |weight: &Tensor| weight.convert(DType::F32).square().sum().sqrt();
-        let errors = part(&self.model()).map2(&part(model), |found, weight| {
+        let errors = found.map2(&weights, |found, weight| {
             norm(&(found - weight)) / norm(weight)
         });
         match errors {
@@ -251,6 +263,15 @@ mod tests {
             gradient["rest.adapters[0].b"].clone()
         });
         assert!(step(quantized).abs().max().item::<f32>() > 0.0);
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "model: weight: expected f32[8,4], found f32[8,3]; pass the model that was quantized"
+    )]
+    fn errors_beside_another_model_are_refused() {
+        let linear = |outputs| Linear::new(8, outputs, &mut Rngs::new(0));
+        let _ = Quantized::new(&linear(4), &Filter::param()).errors(&linear(3));
     }
 
     #[test]
