@@ -55,6 +55,12 @@ pub enum ModelError {
         /// The message of the crate `tokenizers`.
         problem: String,
     },
+    /// A text cannot be continued.
+    #[error("cannot generate tokens:{}", Lines(.problems))]
+    Generate {
+        /// All problems.
+        problems: Vec<String>,
+    },
 }
 
 impl fmt::Debug for ModelError {
@@ -76,9 +82,9 @@ pub struct ConfigProblem {
 }
 
 /// The problems, each on its own line.
-struct Lines<'p>(&'p [ConfigProblem]);
+struct Lines<'p, P>(&'p [P]);
 
-impl fmt::Display for Lines<'_> {
+impl<P: fmt::Display> fmt::Display for Lines<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|problem| {
             f.write_str("\n  ")?;

@@ -12,24 +12,18 @@ use pytree_transform::Tensor;
 
 use crate::error::ModelError;
 use crate::folder::Folder;
+use crate::language_model::LanguageModel;
 use crate::zeros;
 
 /// GPT-2 (Radford et al. 2019), such as `openai-community/gpt2` or `distilbert/distilgpt2`. The table of tokens is also the last layer.
 ///
 /// # Examples
-/// Each token is the most likely one after those before it. [`with_cache`](pytree_nn::with_cache) keeps the keys and values of
-/// earlier tokens, so each call gets only the new ones.
 /// ```no_run
-/// use pytree_models::Gpt2;
-/// use pytree_nn::with_cache;
-/// use pytree_transform::{Tensor, ix};
+/// use pytree_models::{GenerateOptions, Generator, Gpt2, Tokens};
 /// let gpt2 = Gpt2::from_pretrained("models/gpt2")?;
-/// let mut decoder = with_cache(&gpt2, [1], 64);
-/// let mut tokens = Tensor::from([[464, 3139, 286, 4881, 318]]);
-/// for _ in 0..16 {
-///     tokens = decoder.forward(&tokens).index(ix![.., -1..]).argmax(-1);
-///     println!("{tokens}");
-/// }
+/// let mut generator = Generator::new(&gpt2, GenerateOptions::default())?;
+/// let start = Tokens::new(&[vec![464, 3139, 286, 4881, 318]]); // "The capital of France is"
+/// println!("{:?}", generator.generate(&start)?);
 /// # Ok::<(), pytree_models::ModelError>(())
 /// ```
 #[doc(alias("transformers.GPT2LMHeadModel"))]
@@ -109,11 +103,28 @@ impl Gpt2 {
     #[shapes(tokens = "i32[batch tokens]", return = "float[batch tokens _]")]
     #[track_caller]
     pub fn forward(&mut self, tokens: &Tensor) -> Tensor {
+        let x = self.features(tokens);
+        self.logits(&x)
+    }
+}
+
+impl LanguageModel for Gpt2 {
+    #[track_caller]
+    fn features(&mut self, tokens: &Tensor) -> Tensor {
         let mut x = self.positions.forward(&self.tokens.forward(tokens));
         for block in &mut self.blocks {
             x = block.forward(&x);
         }
-        self.tokens.attend(&self.norm.forward(&x))
+        self.norm.forward(&x)
+    }
+
+    #[track_caller]
+    fn logits(&self, features: &Tensor) -> Tensor {
+        self.tokens.attend(features)
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.positions.embedding.shape()[0])
     }
 }
 

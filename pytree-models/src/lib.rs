@@ -9,12 +9,15 @@
 mod bert;
 mod error;
 mod folder;
+mod generator;
 mod gpt2;
+mod language_model;
 mod llama;
 mod llama_block;
 mod pooling;
 mod resnet;
 mod rotary;
+mod sampling;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
 mod tokens;
@@ -24,11 +27,14 @@ pub mod zeros;
 pub use bert::Bert;
 pub use error::{ConfigProblem, ModelError};
 pub use folder::Folder;
+pub use generator::{GenerateOptions, Generator};
 pub use gpt2::Gpt2;
+pub use language_model::LanguageModel;
 pub use llama::Llama;
 pub use llama_block::LlamaBlock;
 pub use pooling::Pooling;
 pub use resnet::{BasicBlock, ResNet18};
+pub use sampling::Sampling;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::Tokenizer;
 pub use tokens::Tokens;

@@ -11,6 +11,7 @@ use pytree_transform::Tensor;
 
 use crate::error::ModelError;
 use crate::folder::Folder;
+use crate::language_model::LanguageModel;
 use crate::llama_block::LlamaBlock;
 use crate::rotary::rotary;
 use crate::zeros;
@@ -20,16 +21,10 @@ use crate::zeros;
 ///
 /// # Examples
 /// ```no_run
-/// use pytree_models::Llama;
-/// use pytree_nn::with_cache;
-/// use pytree_transform::{Tensor, ix};
+/// use pytree_models::{GenerateOptions, Generator, Llama, Tokens};
 /// let llama = Llama::from_pretrained("models/SmolLM2-135M")?;
-/// let mut decoder = with_cache(&llama, [1], 64);
-/// let mut tokens = Tensor::from([[1, 2, 3]]); // the tokens of a text
-/// for _ in 0..16 {
-///     tokens = decoder.forward(&tokens).index(ix![.., -1..]).argmax(-1);
-///     println!("{tokens}");
-/// }
+/// let mut generator = Generator::new(&llama, GenerateOptions::default())?;
+/// println!("{:?}", generator.generate(&Tokens::new(&[vec![1, 2, 3]]))?);
 /// # Ok::<(), pytree_models::ModelError>(())
 /// ```
 #[doc(alias(
@@ -149,14 +144,26 @@ impl Llama {
     #[shapes(tokens = "i32[batch tokens]", return = "float[batch tokens _]")]
     #[track_caller]
     pub fn forward(&mut self, tokens: &Tensor) -> Tensor {
+        let x = self.features(tokens);
+        self.logits(&x)
+    }
+}
+
+impl LanguageModel for Llama {
+    #[track_caller]
+    fn features(&mut self, tokens: &Tensor) -> Tensor {
         let mut x = self.tokens.forward(tokens);
         for block in &mut self.blocks {
             x = block.forward(&x);
         }
-        let x = self.norm.forward(&x);
+        self.norm.forward(&x)
+    }
+
+    #[track_caller]
+    fn logits(&self, features: &Tensor) -> Tensor {
         match &self.head {
-            Some(head) => head.forward(&x),
-            None => self.tokens.attend(&x),
+            Some(head) => head.forward(features),
+            None => self.tokens.attend(features),
         }
     }
 }

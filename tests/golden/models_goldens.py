@@ -104,6 +104,51 @@ def llama(config):
     return found
 
 
+def generated(config):
+    """Tokens after texts of different lengths, each on its own: more than 64 of them, so that caches grow."""
+    options = {key: value for key, value in config.items() if key != "model_type"}
+    config_of = transformers.AutoConfig.for_model(config["model_type"], **options)
+    model = fill(transformers.AutoModelForCausalLM.from_config(config_of, attn_implementation="eager")).eval()
+    texts = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9]]
+    found = {"texts": texts}
+    for penalty in [1.0, 1.3]:
+        found[f"penalty {penalty}"] = [
+            model.generate(
+                torch.tensor([text]), max_new_tokens=70, do_sample=False, repetition_penalty=penalty, pad_token_id=0,
+                eos_token_id=None,
+            )[0, len(text):].tolist()
+            for text in texts
+        ]
+    return found
+
+
+# The keys are the fields of `Sampling`.
+SAMPLINGS = [
+    {"temperature": 0.5}, {"temperature": 1.0, "top_k": 5}, {"temperature": 1.0, "top_p": 0.6}, {"temperature": 1.0, "top_p": 0.01},
+    {"temperature": 1.7, "top_k": 12, "top_p": 0.8, "repetition_penalty": 1.4},
+]
+
+
+def samplings():
+    logits = torch.tensor([[3 * math.sin(1.7 * token * token + row) for token in range(31)] for row in range(2)])
+    texts = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+    found = {"logits": [numbers(row) for row in logits], "texts": texts.tolist(), "results": []}
+    for sampling in SAMPLINGS:
+        processors = transformers.LogitsProcessorList()
+        if "repetition_penalty" in sampling:
+            processors.append(transformers.RepetitionPenaltyLogitsProcessor(sampling["repetition_penalty"]))
+        processors.append(transformers.TemperatureLogitsWarper(sampling["temperature"]))
+        if "top_k" in sampling:
+            processors.append(transformers.TopKLogitsWarper(sampling["top_k"]))
+        if "top_p" in sampling:
+            processors.append(transformers.TopPLogitsWarper(sampling["top_p"]))
+        rows = processors(texts, logits.clone())
+        # JSON has no infinity.
+        rows = [[None if number == -math.inf else number for number in numbers(row)] for row in rows]
+        found["results"].append({"sampling": sampling, "logits": rows})
+    return found
+
+
 def speech(package):
     """Probabilities of Silero VAD for the audio of examples/speech.rs, chunk by chunk.
 
@@ -149,6 +194,8 @@ def main():
     goldens["minilm"] = minilm(sys.argv[1])
     goldens["speech"] = speech(sys.argv[2])
     goldens["llama"] = {name: llama(config) for name, config in LLAMAS.items()}
+    goldens["generated"] = {name: generated(LLAMAS[name]) for name in ["llama3", "mistral"]}
+    goldens["samplings"] = samplings()
     (HERE / "models.json").write_text(json.dumps(goldens, ensure_ascii=False) + "\n")
 
 

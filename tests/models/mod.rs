@@ -1,6 +1,7 @@
 //! Published models: with their weights, and compared with transformers and torchvision.
 
 mod errors;
+mod generation;
 mod gpt2;
 mod llama;
 mod minilm;
@@ -9,6 +10,7 @@ mod speech;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree::checkpoint::{SaveOptions, WeightNames};
 use pytree::prelude::*;
@@ -22,7 +24,9 @@ struct Folder(PathBuf);
 impl Folder {
     /// Creates a folder with a configuration.
     fn new(name: &str, config: &Value) -> Self {
-        let unique = format!("pytree-models-{name}-{}", std::process::id());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unique = format!("pytree-models-{name}-{}-{count}", std::process::id());
         let folder = Self(std::env::temp_dir().join(unique));
         std::fs::create_dir_all(&folder.0).unwrap();
         folder.write("config.json", &config.to_string());

@@ -2,7 +2,7 @@
 
 use pytree_core::{Filter, KeyPath, Module, Partition, partition};
 use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{DType, Tensor, jit};
 
 use super::rewriting::selected_matrices;
 use crate::error::InputError;
@@ -113,6 +113,48 @@ impl<M: Model> Quantized<M> {
         let result = function(&mut model);
         self.rest = partition::filter(&model, &!self.chosen());
         result
+    }
+
+    /// Changes what is not quantized, the structure included. `function` receives the model that [`model`](Self::model) returns, and is
+    /// compiled, so no q · scale is made; what it writes to the quantized weights is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Filter;
+    /// use pytree_nn::{MultiHeadAttention, Quantized, Rngs, with_cache};
+    /// let layer = MultiHeadAttention::causal(16, 4, &mut Rngs::new(0));
+    /// let quantized = Quantized::new(&layer, &Filter::param());
+    /// let decoder = quantized.map_rest(|layer| with_cache(&layer, [1], 64));
+    /// assert_eq!(decoder.integers.leaves(), quantized.integers.leaves());
+    /// ```
+    ///
+    /// # Panics
+    /// If the function moves or removes a quantized weight.
+    #[must_use]
+    #[track_caller]
+    pub fn map_rest(&self, function: impl Fn(M) -> M + Send + Sync + 'static) -> Self {
+        let chosen = self.chosen();
+        let changed = jit(move |quantized: &Self| {
+            let model = function(quantized.model());
+            let parts = partition::split(&model, [chosen.clone(), Filter::everything()]);
+            let [weights, rest] = match parts {
+                Ok(parts) => parts,
+                Err(error) => panic!("cannot change a quantized model: {error}"),
+            };
+            // The parts of a model have the order of its leaves.
+            let with = |leaves: &[Tensor]| {
+                let mut leaves = leaves.iter().cloned();
+                weights.map(|weight| leaves.next().unwrap_or_else(|| weight.clone()))
+            };
+            let [integers, scales] =
+                [&quantized.integers, &quantized.scales].map(|part| with(part.leaves()));
+            Self {
+                rest,
+                integers,
+                scales,
+            }
+        });
+        changed(self)
     }
 
     /// Selects the quantized weights of the model.

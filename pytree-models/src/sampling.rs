@@ -1,0 +1,141 @@
+//! How the next token is chosen.
+
+use pytree_nn::{Key, softmax};
+use pytree_transform::{DType, Tensor};
+
+/// How the next token is chosen from the logits. The default is the most likely token, as in transformers.
+///
+/// The steps are those of transformers, in its order: repetition penalty, temperature, top-k, top-p. All that is left out by
+/// default has no cost.
+///
+/// # Examples
+/// ```
+/// use pytree_models::Sampling;
+/// let sampling = Sampling { temperature: 0.7, top_p: Some(0.9), ..Sampling::default() };
+/// assert_eq!(Sampling::default().temperature, 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// The logits are divided by it, then a token is drawn with the probabilities softmax(logits). 0, the default, takes the most
+    /// likely token.
+    pub temperature: f64,
+    /// Only the `top_k` most likely tokens can be drawn. The default is `None`, all tokens.
+    pub top_k: Option<usize>,
+    /// Only the most likely tokens whose probabilities add up to `top_p` can be drawn (Holtzman et al. 2019). The default is
+    /// `None`, all tokens.
+    pub top_p: Option<f64>,
+    /// The logits of tokens that the text has are divided by it if they are positive, and multiplied otherwise (Keskar et al. 2019).
+    /// The default is 1, no penalty.
+    pub repetition_penalty: f64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: None,
+            top_p: None,
+            repetition_penalty: 1.0,
+        }
+    }
+}
+
+impl Sampling {
+    /// Returns all problems of the options.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut expect = |is_right: bool, what: &str, expected: &str, found: String| {
+            if !is_right {
+                problems.push(format!("`{what}`: expected {expected}, found {found}"));
+            }
+        };
+        let (temperature, penalty) = (self.temperature, self.repetition_penalty);
+        expect(
+            temperature >= 0.0 && temperature.is_finite(),
+            "temperature",
+            "0, which takes the most likely token, or a positive number",
+            temperature.to_string(),
+        );
+        expect(
+            self.top_k != Some(0),
+            "top_k",
+            "at least 1 token, or `None` for all tokens",
+            "0".to_owned(),
+        );
+        let top_p = self.top_p.unwrap_or(1.0);
+        expect(
+            top_p > 0.0 && top_p <= 1.0,
+            "top_p",
+            "a probability above 0 and at most 1",
+            top_p.to_string(),
+        );
+        expect(
+            penalty > 0.0 && penalty.is_finite(),
+            "repetition_penalty",
+            "a positive number, such as 1.1, or 1 for no penalty",
+            penalty.to_string(),
+        );
+        problems
+    }
+
+    /// Whether the choice depends on the earlier tokens of a text.
+    pub(crate) fn needs_seen(&self) -> bool {
+        self.repetition_penalty != 1.0
+    }
+
+    /// Returns the logits from which a token is drawn, -∞ for tokens that cannot be drawn: `float[*batch, vocabulary]` to
+    /// `f32[*batch, vocabulary]`. `seen` is true at the tokens that the text has: `bool[*batch, vocabulary]`.
+    ///
+    /// # Panics
+    /// If the shapes differ.
+    #[must_use]
+    #[track_caller]
+    pub fn filtered(&self, logits: &Tensor, seen: &Tensor) -> Tensor {
+        let mut logits = logits.convert(DType::F32);
+        if self.needs_seen() {
+            let penalty = self.repetition_penalty;
+            let is_positive = logits.greater(0.0);
+            let penalized = is_positive.select(&(&logits / penalty), &(&logits * penalty));
+            logits = seen.select(&penalized, &logits);
+        }
+        if self.temperature > 0.0 {
+            logits = logits / self.temperature;
+        }
+        let vocabulary = logits.shape().last().copied().unwrap_or_default();
+        if let Some(top_k) = self.top_k.filter(|&top_k| top_k < vocabulary) {
+            let (greatest, _) = logits.top_k(top_k);
+            logits = without_less(&logits, &greatest.min_keep([-1]));
+        }
+        if let Some(top_p) = self.top_p.filter(|&top_p| top_p < 1.0) {
+            let ascending = logits.sort(-1);
+            let sums = softmax(&ascending, -1).cumsum(-1);
+            // The last one is the most likely token, which always stays.
+            let is_kept = sums.greater(1.0 - top_p);
+            let infinity = Tensor::full(DType::F32, [], f64::INFINITY);
+            let least = is_kept.select(&ascending, &infinity).min_keep([-1]);
+            logits = without_less(&logits, &least.minimum(&logits.max_keep([-1])));
+        }
+        logits
+    }
+
+    /// Returns the next token of each text: `i32[*batch]`.
+    ///
+    /// # Panics
+    /// If the shapes differ.
+    #[must_use]
+    #[track_caller]
+    pub fn choose(&self, logits: &Tensor, seen: &Tensor, key: &Key) -> Tensor {
+        let filtered = self.filtered(logits, seen);
+        if self.temperature == 0.0 {
+            return filtered.argmax(-1);
+        }
+        key.categorical(&filtered, [])
+    }
+}
+
+/// Returns the logits, -∞ where they are less than `least`.
+#[track_caller]
+fn without_less(logits: &Tensor, least: &Tensor) -> Tensor {
+    let nothing = Tensor::full(DType::F32, [], f64::NEG_INFINITY);
+    logits.less(least).select(&nothing, logits)
+}
