@@ -12,14 +12,20 @@ goes](../explanation/where-time-goes.md) explains how to read the tables.
 """
 
 
-def write(measured):
-    """Returns the text of the document. `measured` has a section, the dictionary about its run, and its results, for each section."""
-    lines = [HEAD]
-    # Sections that were measured at different times can have different versions.
-    lines += [f"- {line}" for line in dict.fromkeys(line for _, about, _ in measured for line in about["setting"])]
+def write(measured, before=""):
+    """Returns the text of the document. `measured` has a section, the dictionary about its run, and its results, for each section.
+    The other sections are those of the text `before`."""
+    head, *parts = before.split("\n## ")
+    texts = {part.split(".")[0]: "## " + part.rstrip("\n") for part in parts}
     limits = limits_of(measured)
-    for section, about, results in measured:
-        lines += ["", *_section(section, about, results, limits)]
+    texts |= {section.name: "\n".join(_section(section, about, results, limits)) for section, about, results in measured}
+    # Sections that were measured at different times can have different versions.
+    settings = [line[2:] for line in head.splitlines() if line.startswith("- ")]
+    settings += [line for _, about, _ in measured for line in about["setting"]]
+    lines = [HEAD, *(f"- {line}" for line in dict.fromkeys(settings))]
+    for section in sections.SECTIONS:
+        if section.name in texts:
+            lines += ["", texts[section.name]]
     return "\n".join(lines) + "\n"
 
 

@@ -122,6 +122,14 @@ class Documents(unittest.TestCase):
         # 8.88 Mflop at 100 GFLOP/s take 89 µs, and 0.73 MB at 10 GB/s take 73 µs.
         self.assertIn("| C1, 1 core | 8.88 | 0.731 | 9 % | 7 % | 16 % |", text)
 
+    def test_sections_that_are_not_measured_stay(self):
+        before = "# Performance\n\n- an older compiler\n\n## A. Trees\n\nold\n\n## C. Steps\n\nolder\n"
+        text = document.write([(section(), ABOUT, [])], before)
+        self.assertIn("- an older compiler\n", text)
+        self.assertIn("\n\n## A. Trees\n\nold\n\n## C. ", text)
+        self.assertNotIn("older\n\n", text.split("## C. ")[1])
+        self.assertEqual(document.write([], text), text)
+
     def test_numbers(self):
         self.assertEqual([document.number(value) for value in (None, 12345.6, 99.96, 0.01234)], ["–", "12,346", "100", "0.0123"])
         self.assertEqual(document.ratio(figures.Spread(0.011, 0.0123, 1.236)), "0.012, 0.011 to 1.24")
