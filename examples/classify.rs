@@ -5,6 +5,18 @@
 //! hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir models/all-MiniLM-L6-v2
 //! cargo run --release --features tokenizers --example classify -- models/all-MiniLM-L6-v2
 //! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! trained parameters: 167428
+//! test accuracy before: 0.45
+//! step 10: loss 0.0014
+//! step 20: loss 0.0001
+//! step 30: loss 0.0001
+//! test accuracy: 0.95
+//! classes: [3 2]
+//! ```
 
 use std::error::Error;
 
@@ -179,8 +191,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("test accuracy: {:.2}", reached(&lora));
 
-    let merged = lora.adapted();
     let own = tokenizer.encode(&["could you wake me up early", "it is pouring, isn't it"])?;
-    println!("classes: {}", merged.clone().forward(&own).argmax(-1));
+    println!("classes: {}", lora.adapted().forward(&own).argmax(-1));
     Ok(())
 }
