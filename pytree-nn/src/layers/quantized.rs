@@ -274,6 +274,11 @@ mod tests {
             let x = rngs.normal(DType::F32, [2, tokens, 70]);
             assert_eq!(compiled((&quantized, x.clone())), forward(&quantized, &x));
         }
+        let rows =
+            |(embed, items): (&Quantized<crate::Embed>, Tensor)| embed.model().forward(&items);
+        let items = Tensor::from([[0, -1], [299, 7]]);
+        let found = jit(rows)((&quantized.2, items.clone()));
+        assert_eq!(found, rows((&quantized.2, items)));
     }
 
     #[test]

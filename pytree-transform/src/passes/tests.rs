@@ -12,6 +12,7 @@ use crate::jaxpr::verify;
 use crate::primitives::body::Body;
 use crate::primitives::body::program::{Program, Slots};
 use crate::primitives::call::call;
+use crate::primitives::gather::take;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
@@ -278,4 +279,39 @@ fn other_sums_of_padded_arrays_stay() {
         part(0, 1, 0.0) + part(1, 3, -0.0)
     });
     assert!(!other_value.contains(&"concatenate"));
+}
+
+#[test]
+fn slices_of_quantized_weights_are_widened_alone() {
+    let integers = Tensor::arange(DType::I8, 60).reshape([5, 3, 4]);
+    let scales = [[1, 3, 4], [5, 1, 1], [5, 3, 1], [1, 1, 1]];
+    let indices = [
+        Tensor::from(3),
+        Tensor::from([[0, 2], [4, 4]]),
+        Tensor::from([-1, 7]),
+    ];
+    for (shape, axis) in scales
+        .into_iter()
+        .flat_map(|shape| [(shape, 0), (shape, 1)])
+    {
+        for indices in &indices {
+            let count = shape.iter().product::<usize>();
+            let scales = (Tensor::arange(DType::F32, count) + 0.3).reshape(shape);
+            let operands = [integers.clone(), scales];
+            let infos = operands.each_ref().map(|operand| operand.info().clone());
+            let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &infos, |inputs| {
+                let weight = &inputs[1] * inputs[0].convert(DType::F32);
+                (vec![take(&weight, indices, axis).unwrap()], ())
+            });
+            let optimized = optimize_for_host(jaxpr.clone());
+            assert_eq!(verify(&optimized), Ok(()));
+            let of = |jaxpr: &Jaxpr| jaxpr.evaluate(&operands);
+            assert_eq!(of(&optimized), of(&jaxpr), "{shape:?} {axis} {indices}");
+            let mut equations = optimized.equations.iter();
+            let convert =
+                equations.find(|equation| equation.primitive.name() == "convert_element_type");
+            let output = optimized.info(convert.unwrap().outputs[0]);
+            assert_eq!(*output, *optimized.outputs()[0], "{optimized}");
+        }
+    }
 }
