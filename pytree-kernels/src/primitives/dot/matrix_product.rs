@@ -5,7 +5,7 @@
 //!
 //! | product | kernel |
 //! |---|---|
-//! | few rows or columns | [`thin`], which memory limits |
+//! | few rows or columns, also with 8-bit integers | [`thin`], which memory limits |
 //! | f32 and f64 | those of the crate `gemm` |
 //! | bf16 and f16 | [`half`], whose blocks are multiplied by [`tiles`] or widened for the kernel of f32 |
 //! | integers, and at most 512 multiplications | a plain loop |
@@ -27,6 +27,7 @@ use std::borrow::Cow;
 pub(crate) use self::elements::{Factor, Stored};
 pub(crate) use self::loops::{Kernel, Layout, LoopAxis, Loops, Strided, joined, strides_read};
 pub use self::summation::Summation;
+pub(super) use self::thin::thin_scaled_product;
 use self::turn::{Columns, turn};
 use crate::base::array::{give_back, reused};
 use crate::base::target::{Following, Region, Target, Then};

@@ -1,7 +1,8 @@
 //! Products whose right operand is 8-bit integers times scales: weights that are quantized.
 //!
-//! The integers are widened and scaled one block of columns at a time, and the kernels of f32 multiply the block. So no operand is
-//! widened as a whole, and the bits are those of the product with the widened operand.
+//! With few rows, the integers are widened and scaled in registers. Otherwise, they are widened and scaled one block of columns at a
+//! time, and the kernels of f32 multiply the block. So no operand is widened as a whole, and the bits are those of the product with the
+//! widened operand.
 
 #![allow(
     clippy::inline_always,
@@ -11,17 +12,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::matrix_product::{Kernel, Loops, multiply_then};
+use super::matrix_product::{Kernel, Loops, multiply_then, thin_scaled_product};
 use super::{DotGeneral, DotOperands};
 use crate::base::array::{Array, give_back, reused};
-use crate::base::instructions::arch;
+use crate::base::instructions::{arch, have_fused};
+use crate::base::prefetch::LINE;
 use crate::base::target::Target;
 use crate::base::threads;
 
 /// The least number of columns of a block, of which the last one may have nearly twice as many. With more than 256 columns, their number
-/// has no influence on the kernel. With few rows, it has none with more than 64, and the block stays in the caches.
+/// has no influence on the kernel.
 const COLUMNS: usize = 288;
-const COLUMNS_OF_FEW_ROWS: usize = 128;
+
+/// The threads divide the columns at multiples of this number if there are few rows: the integers of a cache line.
+const COLUMNS_OF_FEW_ROWS: usize = LINE;
 
 impl DotGeneral {
     /// Returns the product of f32 numbers with `integers · scales`. The scales have the axes of the integers, with length 1 along all free
@@ -34,6 +38,17 @@ impl DotGeneral {
         integers: Arc<Array>,
         scales: &Array,
     ) -> Array {
+        self.multiply_quantized(left, integers, scales, threads::count())
+    }
+
+    /// Computes the product with at most `threads` threads.
+    fn multiply_quantized(
+        &self,
+        left: Arc<Array>,
+        integers: Arc<Array>,
+        scales: &Array,
+        threads: usize,
+    ) -> Array {
         let scales = Scales {
             numbers: scales.elements(),
             are_of_terms: self
@@ -45,7 +60,7 @@ impl DotGeneral {
         let operands = self.operands(left, integers);
         let mut target = reused::<f32>(operands.shape.iter().product());
         match &operands.loops {
-            Some(loops) => quantized(loops, &operands, scales, &mut target),
+            Some(loops) => quantized(loops, &operands, scales, &mut target, threads),
             None => target.fill(0.0),
         }
         Array::new(&operands.shape, target)
@@ -71,24 +86,35 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// Writes the product to `target`, with all threads if there is enough work.
+/// Writes the product to `target`, with at most `threads` threads if there is enough work.
 #[allow(
     unsafe_code,
     reason = "parts of the product write different columns of the same memory"
 )]
-fn quantized(loops: &Loops, operands: &DotOperands, scales: Scales<'_>, target: &mut [f32]) {
+fn quantized(
+    loops: &Loops,
+    operands: &DotOperands,
+    scales: Scales<'_>,
+    target: &mut [f32],
+    threads: usize,
+) {
     let (left, integers) = (operands.left.elements(), operands.right.elements());
     let columns = loops.columns.length;
-    let unit = match loops.kernel() {
-        Kernel::Thin => COLUMNS_OF_FEW_ROWS,
-        _ => COLUMNS,
+    let has_few_rows =
+        loops.kernel() == Kernel::Thin && loops.extents().0 <= columns && have_fused();
+    let unit = if has_few_rows {
+        COLUMNS_OF_FEW_ROWS
+    } else {
+        COLUMNS
     };
     let blocks = (columns / unit).max(1);
     let is_divided = threads::are_worth(loops.nanoseconds());
-    let threads = if is_divided {
-        threads::count().min(blocks)
-    } else {
-        1
+    let threads = if is_divided { threads.min(blocks) } else { 1 };
+    let block = |first: usize, end: usize| Block {
+        loops,
+        integers,
+        scales,
+        columns: first * unit..if end == blocks { columns } else { end * unit },
     };
     let target = Target::new(target);
     let parts = (0..threads).map(|part| {
@@ -97,19 +123,11 @@ fn quantized(loops: &Loops, operands: &DotOperands, scales: Scales<'_>, target: 
         (blocks, unsafe { target.shared() })
     });
     threads::run_parts(parts.collect(), |(part, mut target)| {
-        for block in part {
-            let end = if block + 1 == blocks {
-                columns
-            } else {
-                (block + 1) * unit
-            };
-            let block = Block {
-                loops,
-                integers,
-                scales,
-                columns: block * unit..end,
-            };
-            block.multiply(left, &mut target);
+        if has_few_rows {
+            return block(part.start, part.end).multiply_few_rows(left, &mut target);
+        }
+        for at in part {
+            block(at, at + 1).multiply(left, &mut target);
         }
     });
 }
@@ -123,6 +141,28 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// Multiplies a few rows.
+    fn multiply_few_rows(&self, left: &[f32], target: &mut Target<'_, f32>) {
+        let mut loops = self.loops.clone();
+        let (first, axis) = (self.columns.start, &mut loops.columns);
+        axis.length = self.columns.len();
+        let integers = &self.integers[first * axis.right..];
+        let start = first * axis.result;
+        let repeated;
+        let scales = match (self.scales.numbers, self.scales.are_of_terms) {
+            (&[scale], _) => {
+                repeated = vec![scale; axis.length];
+                (&repeated[..], false)
+            }
+            (scales, true) => (scales, true),
+            (scales, false) => (&scales[self.columns.clone()], false),
+        };
+        loops.run(|[l, r, t]| {
+            let target = target.from(start + t);
+            thin_scaled_product(&loops, &left[l..], &integers[r..], scales, target);
+        });
+    }
+
     fn multiply(&self, left: &[f32], target: &mut Target<'_, f32>) {
         let depth = self.loops.depth.length;
         let mut numbers = reused(self.columns.len() * depth);
@@ -207,6 +247,11 @@ mod tests {
             .collect()
     }
 
+    fn bits(array: &Array) -> Vec<u32> {
+        let numbers = array.elements::<f32>().iter();
+        numbers.map(|number| number.to_bits()).collect()
+    }
+
     fn array<T: crate::base::dtype::ArrayElement>(shape: &[usize], elements: Vec<T>) -> Arc<Array> {
         Arc::new(Array::new(shape, elements))
     }
@@ -216,13 +261,24 @@ mod tests {
         for [rows, depth, columns] in [
             [1, 768, 3000],
             [1, 70, 130],
+            [1, 17, 600],
+            [2, 65, 97],
+            [3, 129, 83],
             [5, 200, 700],
+            [8, 64, 65],
+            [7, 300, 1],
+            [300, 65, 3],
             [40, 33, 1100],
             [100, 64, 20],
             [3, 1, 9],
             [1, 0, 5],
+            [0, 5, 70],
+            [2, 70, 0],
         ] {
-            let left = array(&[rows, depth], numbers(rows * depth));
+            let left = numbers(rows * depth);
+            let turned = (0..depth * rows).map(|at| left[at % rows * depth + at / rows]);
+            let turned = array(&[depth, rows], turned.collect());
+            let left = array(&[rows, depth], left);
             for is_transposed in [false, true] {
                 let shape = if is_transposed {
                     [columns, depth]
@@ -230,8 +286,8 @@ mod tests {
                     [depth, columns]
                 };
                 let axis = usize::from(is_transposed);
-                let dot = DotGeneral {
-                    contract: (smallvec![1], smallvec![axis]),
+                let dot = |left_axis| DotGeneral {
+                    contract: (smallvec![left_axis], smallvec![axis]),
                     batch: Default::default(),
                 };
                 let integers: Vec<i8> = (i8::MIN..=i8::MAX)
@@ -253,24 +309,21 @@ mod tests {
                         f32::from(integer) * scales[place]
                     });
                     let widened = array(&shape, widened.collect());
-                    let expected = dot.evaluate(Arc::clone(&left), widened);
-                    let found = dot.evaluate_quantized(
-                        Arc::clone(&left),
-                        array(&shape, integers.clone()),
-                        &array(&of_scales, scales),
-                    );
-                    let bits = |array: &Array| -> Vec<u32> {
-                        array
-                            .elements::<f32>()
-                            .iter()
-                            .map(|number| number.to_bits())
-                            .collect()
-                    };
-                    assert_eq!(
-                        bits(&found),
-                        bits(&expected),
-                        "{rows} {depth} {columns} {is_transposed} {are_of_terms:?}"
-                    );
+                    let integers = array(&shape, integers.clone());
+                    let scales = array(&of_scales, scales);
+                    for (left_axis, left) in [(1, &left), (0, &turned)] {
+                        let dot = dot(left_axis);
+                        let expected = bits(&dot.evaluate(Arc::clone(left), Arc::clone(&widened)));
+                        for threads in [1, 2, 3] {
+                            let (left, integers) = (Arc::clone(left), Arc::clone(&integers));
+                            let found = dot.multiply_quantized(left, integers, &scales, threads);
+                            assert_eq!(
+                                bits(&found),
+                                expected,
+                                "{rows} {depth} {columns} {is_transposed} {are_of_terms:?} {left_axis} {threads}"
+                            );
+                        }
+                    }
                 }
             }
         }

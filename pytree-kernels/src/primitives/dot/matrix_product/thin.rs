@@ -14,13 +14,19 @@
     reason = "only inlined code is compiled for the wide instruction sets, and loops over places of arrays become vectors"
 )]
 
+mod numbers;
+mod sums;
+
+use std::marker::PhantomData;
 use std::ops::Range;
 
+use self::numbers::{Numbers, Scaled, Wide};
+use self::sums::{add, sums};
 use super::loops::Loops;
 use super::{Factor, Stored, Write};
 use crate::base::array::{give_back, reused};
+use crate::base::dtype::ArrayElement;
 use crate::base::instructions::arch;
-use crate::base::prefetch::prefetch;
 use crate::base::target::Target;
 
 /// The number of partial sums of an element.
@@ -28,6 +34,9 @@ const LANES: usize = 16;
 
 /// The number of lines that are read side by side. The hardware follows this number of streams, and the registers hold their sums.
 const LINES: usize = 4;
+
+/// The number of vector registers that hold the sums of two of the few lines and [`LINES`] others.
+const MANY_REGISTERS: usize = 32;
 
 /// The number of terms that are added to a partial sum in a register, between a load and a store of this sum.
 const TERMS: usize = 8;
@@ -76,6 +85,41 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
     target: Target<'_, E>,
     write: Write,
 ) {
+    let (left, right) = lines(loops, left, right);
+    let (few, many) = if left.count <= right.count {
+        (left, right)
+    } else {
+        (right, left)
+    };
+    multiply(
+        Wide(PhantomData),
+        few,
+        many,
+        loops.depth.length,
+        (target, write),
+    );
+}
+
+/// Writes the product of a few rows and of 8-bit integers times scales to `target`. There is one scale for each step of the depth if
+/// `are_of_steps`, or else one for each column.
+pub(in super::super) fn thin_scaled_product(
+    loops: &Loops,
+    left: &[f32],
+    integers: &[i8],
+    (scales, are_of_steps): (&[f32], bool),
+    target: Target<'_, f32>,
+) {
+    let (few, many) = lines(loops, left, integers);
+    let (depth, to) = (loops.depth.length, (target, Write::Overwrite));
+    if are_of_steps {
+        multiply(Scaled::<true>(scales), few, many, depth, to);
+    } else {
+        multiply(Scaled::<false>(scales), few, many, depth, to);
+    }
+}
+
+/// Returns the lines of both operands.
+fn lines<'a, L, R>(loops: &Loops, left: &'a [L], right: &'a [R]) -> (Lines<'a, L>, Lines<'a, R>) {
     let Loops {
         rows,
         columns,
@@ -96,35 +140,44 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
         depth: depth.right,
         result: columns.result,
     };
-    let (mut few, many) = if rows.length <= columns.length {
-        (left, right)
-    } else {
-        (right, left)
-    };
+    (left, right)
+}
+
+/// Writes the product of a few lines with many lines.
+fn multiply<E: Stored<Sum: Fused>, N: Numbers<E::Sum>>(
+    numbers: N,
+    few: Lines<'_, E>,
+    many: Lines<'_, N::Element>,
+    depth: usize,
+    (target, write): (Target<'_, E>, Write),
+) {
     let mut gathered = Vec::new();
-    if few.depth != 1 {
-        gathered = reused(few.count * depth.length);
-        for (at, line) in gathered.chunks_exact_mut(depth.length).enumerate() {
+    let few = if few.depth == 1 {
+        few
+    } else {
+        gathered = reused(few.count * depth);
+        for (at, line) in gathered.chunks_exact_mut(depth).enumerate() {
             few.gather(at, line);
         }
-        few = Lines {
+        Lines {
             elements: &gathered,
-            stride: depth.length,
+            stride: depth,
             depth: 1,
             ..few
-        };
-    }
+        }
+    };
     arch().dispatch(Thin {
         few,
         many,
-        depth: depth.length,
+        numbers,
+        depth,
         target,
         write,
     });
     give_back(gathered);
 }
 
-impl<'a, E: Stored> Lines<'a, E> {
+impl<'a, E: ArrayElement> Lines<'a, E> {
     /// Copies a line.
     fn gather(&self, line: usize, target: &mut [E]) {
         let source = self.elements[line * self.stride..].iter();
@@ -146,16 +199,18 @@ impl<'a, E: Stored> Lines<'a, E> {
     }
 }
 
-struct Thin<'a, E: Stored> {
+struct Thin<'a, E: Stored, N: Numbers<E::Sum>> {
     /// A few lines, whose elements are neighbours.
     few: Lines<'a, E>,
-    many: Lines<'a, E>,
+    many: Lines<'a, N::Element>,
+    /// The numbers that the elements of the many lines represent.
+    numbers: N,
     depth: usize,
     target: Target<'a, E>,
     write: Write,
 }
 
-impl<E: Stored<Sum: Fused>> pulp::WithSimd for Thin<'_, E> {
+impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> pulp::WithSimd for Thin<'_, E, N> {
     type Output = ();
 
     #[inline(always)]
@@ -163,43 +218,71 @@ impl<E: Stored<Sum: Fused>> pulp::WithSimd for Thin<'_, E> {
         if self.many.stride == 1 && self.many.count > 1 {
             self.by_steps();
         } else if self.many.depth == 1 {
-            self.by_lines();
+            self.by_lines(S::REGISTER_COUNT >= MANY_REGISTERS);
         } else {
             let mut line = reused(self.depth);
             for at in 0..self.many.count {
                 self.many.gather(at, &mut line);
-                for few in 0..self.few.count {
-                    let [sum] = sums([&line], self.few.line(few, self.depth), self.many, &[]);
-                    self.store(few, at, &[sum]);
-                }
+                // All lines are this one.
+                let many = Lines {
+                    elements: &line,
+                    stride: 0,
+                    depth: 1,
+                    ..self.many
+                };
+                self.multiply_lines::<1>(many, at, false);
             }
             give_back(line);
         }
     }
 }
 
-impl<E: Stored<Sum: Fused>> Thin<'_, E> {
+impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> Thin<'_, E, N> {
     /// Reads many lines whose elements are neighbours.
     #[inline(always)]
-    fn by_lines(&mut self) {
-        let (many, depth) = (self.many, self.depth);
-        let mut at = 0;
-        while at + LINES <= many.count {
-            let lines = std::array::from_fn(|line| many.line(at + line, depth));
-            let mut ahead = many.elements.get((at + LINES) * many.stride..);
-            for few in 0..self.few.count {
-                let ahead = ahead.take().unwrap_or_default();
-                let sums: [E::Sum; LINES] = sums(lines, self.few.line(few, depth), many, ahead);
-                self.store(few, at, &sums);
-            }
-            at += LINES;
+    fn by_lines(&mut self, has_many_registers: bool) {
+        let many = self.many;
+        let whole = many.count - many.count % LINES;
+        for first in (0..whole).step_by(LINES) {
+            self.multiply_lines::<LINES>(many, first, has_many_registers);
         }
-        for at in at..many.count {
-            for few in 0..self.few.count {
-                let sums = sums([many.line(at, depth)], self.few.line(few, depth), many, &[]);
-                self.store(few, at, &sums);
-            }
+        for first in whole..many.count {
+            self.multiply_lines::<1>(many, first, has_many_registers);
         }
+    }
+
+    /// Multiplies `L` neighbouring lines of `many`, of which the first is `first`, by all few lines.
+    #[inline(always)]
+    fn multiply_lines<const L: usize>(
+        &mut self,
+        many: Lines<'_, N::Element>,
+        first: usize,
+        has_many_registers: bool,
+    ) {
+        let mut few = 0;
+        while few < self.few.count {
+            few += if has_many_registers && few + 2 <= self.few.count {
+                self.multiply_line::<2, L>(many, first, few)
+            } else {
+                self.multiply_line::<1, L>(many, first, few)
+            };
+        }
+    }
+
+    /// Multiplies `L` neighbouring lines of `many` by `F` of the few lines. Returns `F`.
+    #[inline(always)]
+    fn multiply_line<const F: usize, const L: usize>(
+        &mut self,
+        many: Lines<'_, N::Element>,
+        first: usize,
+        few: usize,
+    ) -> usize {
+        let lines = std::array::from_fn(|line| self.few.line(few + line, self.depth));
+        let sums: [[_; L]; F] = sums(self.numbers, lines, many, first, few == 0);
+        for (line, sums) in (few..).zip(&sums) {
+            self.store(line, first, sums);
+        }
+        F
     }
 
     /// Reads many lines that are neighbours, one step of the depth after the other.
@@ -261,16 +344,31 @@ impl<E: Stored<Sum: Fused>> Thin<'_, E> {
         if step(TERMS - 1) < steps.end {
             let factors: [[_; TERMS]; F] =
                 std::array::from_fn(|few| std::array::from_fn(|term| factor(few, step(term))));
-            let rows = std::array::from_fn(|term| row(step(term)));
+            let places: [usize; TERMS] = std::array::from_fn(step);
+            let rows = places.map(row);
             // The rows of the next partial sum, which the first lines request.
             let next = (steps.start + 1) * self.many.depth + first;
             let ahead = self.many.elements.get(next..).filter(|_| line == 0);
             let ahead = (ahead.unwrap_or_default(), LANES * self.many.depth);
-            add(rows, factors, &mut sums, ahead);
+            add(
+                self.numbers,
+                rows,
+                (first, places),
+                factors,
+                &mut sums,
+                ahead,
+            );
         } else {
             for step in steps.step_by(LANES) {
                 let factors: [_; F] = std::array::from_fn(|few| [factor(few, step)]);
-                add([row(step)], factors, &mut sums, (&[], 0));
+                add(
+                    self.numbers,
+                    [row(step)],
+                    (first, [step]),
+                    factors,
+                    &mut sums,
+                    (&[], 0),
+                );
             }
         }
         F
@@ -286,109 +384,6 @@ impl<E: Stored<Sum: Fused>> Thin<'_, E> {
                 Write::Overwrite => E::rounded(sum),
                 Write::Add => E::rounded(element.wide().plus(sum)),
             };
-        }
-    }
-}
-
-/// Returns the sums of the products of `lines` with the line `few`. Requests the elements at the same places of the lines `ahead`,
-/// which are as far apart as those of `many`.
-#[inline(always)]
-fn sums<E: Stored<Sum: Fused>, const N: usize>(
-    lines: [&[E]; N],
-    few: &[E],
-    many: Lines<'_, E>,
-    ahead: &[E],
-) -> [E::Sum; N] {
-    let mut sums = [[E::Sum::default(); LANES]; N];
-    let (whole, rest) = few.as_chunks::<LANES>();
-    let chunks = lines.map(|line| &line.as_chunks::<LANES>().0[..whole.len()]);
-    for (place, few) in whole.iter().enumerate() {
-        for line in 0..N {
-            add_chunk(&mut sums[line], &chunks[line][place], few);
-        }
-        for line in 0..N {
-            let at = line * many.stride + place * LANES;
-            if at < ahead.len() {
-                prefetch(&ahead[at..=at]);
-            }
-        }
-    }
-    if !rest.is_empty() {
-        let start = whole.len() * LANES;
-        let padded = |line: &[E]| {
-            let mut padded = [E::default(); LANES];
-            padded[..rest.len()].copy_from_slice(&line[start..start + rest.len()]);
-            padded
-        };
-        for line in 0..N {
-            add_chunk(&mut sums[line], &padded(lines[line]), &padded(few));
-        }
-    }
-    sums.map(|mut sums| {
-        let mut half = LANES / 2;
-        while half > 0 {
-            for lane in 0..half {
-                sums[lane] = sums[lane].plus(sums[lane + half]);
-            }
-            half /= 2;
-        }
-        sums[0]
-    })
-}
-
-/// Adds the products of neighbouring elements to partial sums.
-#[inline(always)]
-fn add_chunk<E: Stored<Sum: Fused>>(
-    sums: &mut [E::Sum; LANES],
-    line: &[E; LANES],
-    few: &[E; LANES],
-) {
-    for lane in 0..LANES {
-        sums[lane] = sums[lane].plus_fused(few[lane].wide(), line[lane].wide());
-    }
-}
-
-/// Adds multiples of rows to the sums of each of `F` lines, one row after the other. Requests the elements at the same places of the
-/// rows `ahead`, which are `distance` apart.
-#[inline(always)]
-fn add<E: Stored<Sum: Fused>, const F: usize, const N: usize>(
-    rows: [&[E]; N],
-    factors: [[E::Sum; N]; F],
-    sums: &mut [&mut [E::Sum]; F],
-    (ahead, distance): (&[E], usize),
-) {
-    let whole = sums[0].len() / LANES;
-    let chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..whole]);
-    for place in 0..whole {
-        for row in 0..N {
-            let at = row * distance + place * LANES;
-            if at < ahead.len() {
-                prefetch(&ahead[at..=at]);
-            }
-        }
-        let mut totals = [[E::Sum::default(); LANES]; F];
-        for line in 0..F {
-            totals[line] = sums[line].as_chunks::<LANES>().0[place];
-        }
-        for row in 0..N {
-            let chunk = &chunks[row][place];
-            for line in 0..F {
-                for lane in 0..LANES {
-                    let total = totals[line][lane];
-                    totals[line][lane] = total.plus_fused(factors[line][row], chunk[lane].wide());
-                }
-            }
-        }
-        for line in 0..F {
-            sums[line].as_chunks_mut::<LANES>().0[place] = totals[line];
-        }
-    }
-    for line in 0..F {
-        for at in whole * LANES..sums[line].len() {
-            for row in 0..N {
-                let sum = sums[line][at];
-                sums[line][at] = sum.plus_fused(factors[line][row], rows[row][at].wide());
-            }
         }
     }
 }
