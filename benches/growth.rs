@@ -8,6 +8,7 @@
 //! | `batch` | the examples of a training step of an MLP 784-512-512-10 |
 //! | `width` | the hidden units of an MLP with 64 examples |
 //! | `equations` | the equations of a compiled function, 10 to 10⁵: its first call, and a later one |
+//! | `iterations` | the iterations of compiled loops, which compute little: a recurrence, an ODE solver, a sampler |
 //!
 //! Prints one JSON object a line, as `jax_growth.py` does. Trees report the time of a leaf, and training steps the time of an
 //! example or of a multiplication, so a figure that stays the same means that the time grows with the size.
@@ -33,6 +34,7 @@ mod workload;
 use std::hint::black_box;
 use std::time::Instant;
 
+use pytree::control::{fori_loop, scan, while_loop};
 use pytree::prelude::*;
 use pytree::transform::Traceable;
 
@@ -192,11 +194,114 @@ fn equations() {
     }
 }
 
+/// The number of iterations of each loop.
+const ITERATIONS: i32 = 1000;
+
+/// An iteration of each loop, in a compiled function.
+fn iterations() {
+    fn timed<T: Traceable + Clone + 'static, R: Traceable + 'static>(
+        name: &str,
+        function: impl Fn(T) -> R + Send + Sync + 'static,
+        argument: T,
+    ) {
+        let call = jit(function);
+        let call = || drop(black_box(call(argument.clone())));
+        let operation: Vec<Timed<'_>> = vec![("iteration", Box::new(call))];
+        let unit = "ns an iteration";
+        report_all(
+            &format!("loop {name}"),
+            unit,
+            ITERATIONS as usize,
+            operation,
+        );
+    }
+    let recurrence = |x: Tensor| x * 0.99 + 0.01;
+    let x = Tensor::new([16], workload::uniform(10, 16, 1.0));
+    timed(
+        "fori",
+        move |x| fori_loop(0, ITERATIONS, |_, x| recurrence(x), x),
+        x.clone(),
+    );
+    timed(
+        "while",
+        move |x| {
+            let body = |(i, x): (Tensor, Tensor)| (i + 1, recurrence(x));
+            while_loop(|(i, _)| i.less(ITERATIONS), body, (Tensor::from(0), x))
+        },
+        x.clone(),
+    );
+    let length = ITERATIONS as usize;
+    let inputs = Tensor::new([length, 16], workload::uniform(11, length * 16, 1.0));
+    timed(
+        "scan",
+        |(x, inputs)| {
+            let step = |carry: Tensor, x: Tensor| {
+                let carry = carry * 0.9 + x;
+                (carry.clone(), carry)
+            };
+            scan(step, x, inputs)
+        },
+        (x, inputs),
+    );
+    let scalar = Tensor::from(0.3_f32);
+    timed(
+        "logistic",
+        |x| fori_loop(0, ITERATIONS, |_, x| &x * 3.9 * (1.0 - &x), x),
+        scalar.clone(),
+    );
+    let point = [0.3_f32, 1.0, 20.0].map(Tensor::from);
+    timed(
+        "lorenz",
+        |point| fori_loop(0, ITERATIONS, |_, point| runge_kutta(point), point),
+        point,
+    );
+    timed(
+        "metropolis",
+        |(key, x)| fori_loop(0, ITERATIONS, |_, (key, x)| metropolis(&key, x), (key, x)),
+        (Key::new(0), scalar),
+    );
+}
+
+/// A step of the classical method of Runge and Kutta for the Lorenz system.
+fn runge_kutta(point: [Tensor; 3]) -> [Tensor; 3] {
+    const STEP: f64 = 0.01;
+    let slope =
+        |[x, y, z]: &[Tensor; 3]| [(y - x) * 10.0, x * (28.0 - z) - y, x * y - z * (8.0 / 3.0)];
+    let after = |slope: &[Tensor; 3], time: f64| -> [Tensor; 3] {
+        std::array::from_fn(|axis| &point[axis] + &slope[axis] * time)
+    };
+    let first = slope(&point);
+    let second = slope(&after(&first, STEP / 2.0));
+    let third = slope(&after(&second, STEP / 2.0));
+    let fourth = slope(&after(&third, STEP));
+    std::array::from_fn(|axis| {
+        let inner = (&second[axis] + &third[axis]) * 2.0;
+        &point[axis] + (&first[axis] + inner + &fourth[axis]) * (STEP / 6.0)
+    })
+}
+
+/// A step of a Metropolis sampler of the standard normal distribution.
+fn metropolis(key: &Key, x: Tensor) -> (Key, Tensor) {
+    let keys = key.split(3);
+    let proposed = &x + keys[1].uniform_between(DType::F32, [], -1.0, 1.0);
+    let ratio = (x.square() - proposed.square()) * 0.5;
+    let accepted = keys[2].uniform(DType::F32, []).log().less(ratio);
+    (keys[0].clone(), accepted.select(&proposed, &x))
+}
+
 fn main() {
     let named = std::env::args().skip(1);
     let mut named: Vec<String> = named.filter(|it| !it.starts_with("--")).collect();
     if named.is_empty() {
-        let all = ["leaves", "depth", "static", "batch", "width", "equations"];
+        let all = [
+            "leaves",
+            "depth",
+            "static",
+            "batch",
+            "width",
+            "equations",
+            "iterations",
+        ];
         named = all.map(String::from).to_vec();
     }
     for case in &named {
@@ -211,9 +316,10 @@ fn main() {
             "batch" => batch(),
             "width" => width(),
             "equations" => equations(),
-            _ => {
-                panic!("expected leaves, depth, static, batch, width or equations, found `{case}`")
-            }
+            "iterations" => iterations(),
+            _ => panic!(
+                "expected leaves, depth, static, batch, width, equations or iterations, found `{case}`"
+            ),
         }
     }
 }

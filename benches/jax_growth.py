@@ -1,6 +1,6 @@
 """The programs of benches/growth.rs in JAX: times against the size of a program.
 
-Usage: python jax_growth.py [leaves depth static batch width equations]; needs the packages of benches/comparison/requirements.txt.
+Usage: python jax_growth.py [leaves depth static batch width equations iterations]; needs the packages of benches/comparison/requirements.txt.
 Prints the lines that `cargo bench --bench growth` prints. Calls with 10⁵ leaves and functions with 10⁵ equations are left out, because JAX
 compiles them for minutes.
 """
@@ -123,7 +123,73 @@ def equations():
         report_all(f"equations {count}", "ns an equation", count, {"later call": lambda: np.asarray(function(x))})
 
 
-CASES = {"leaves": leaves, "depth": depth, "static": static, "batch": batch, "width": width, "equations": equations}
+ITERATIONS = 1000
+
+
+def iterations():
+    """An iteration of each loop, in a compiled function."""
+
+    def timed(name, function, argument):
+        call = jax.jit(function)
+        report_all(f"loop {name}", "ns an iteration", ITERATIONS, {"iteration": lambda: jax.block_until_ready(call(argument))})
+
+    def recurrence(x):
+        return x * 0.99 + 0.01
+
+    def step(carry, x):
+        carry = carry * 0.9 + x
+        return carry, carry
+
+    def fori(body):
+        return lambda carry: jax.lax.fori_loop(0, ITERATIONS, lambda _, carry: body(carry), carry)
+
+    x, scalar = jnp.asarray(uniform(10, (16,), 1.0)), jnp.float32(0.3)
+    timed("fori", fori(recurrence), x)
+    condition, body = lambda carry: carry[0] < ITERATIONS, lambda carry: (carry[0] + 1, recurrence(carry[1]))
+    timed("while", lambda x: jax.lax.while_loop(condition, body, (0, x)), x)
+    timed("scan", lambda both: jax.lax.scan(step, *both), (x, jnp.asarray(uniform(11, (ITERATIONS, 16), 1.0))))
+    timed("logistic", fori(lambda x: x * 3.9 * (1.0 - x)), scalar)
+    timed("lorenz", fori(runge_kutta), tuple(map(jnp.float32, (0.3, 1.0, 20.0))))
+    timed("metropolis", fori(metropolis), (jax.random.key(0), scalar))
+
+
+def runge_kutta(point, step=0.01):
+    """A step of the classical method of Runge and Kutta for the Lorenz system."""
+
+    def slope(point):
+        x, y, z = point
+        return (y - x) * 10.0, x * (28.0 - z) - y, x * y - z * (8.0 / 3.0)
+
+    def after(slopes, time):
+        return tuple(x + slope * time for x, slope in zip(point, slopes))
+
+    first = slope(point)
+    second = slope(after(first, step / 2.0))
+    third = slope(after(second, step / 2.0))
+    fourth = slope(after(third, step))
+    slopes = zip(point, first, second, third, fourth)
+    return tuple(x + (a + (b + c) * 2.0 + d) * (step / 6.0) for x, a, b, c, d in slopes)
+
+
+def metropolis(carry):
+    """A step of a Metropolis sampler of the standard normal distribution."""
+    key, x = carry
+    keys = jax.random.split(key, 3)
+    proposed = x + jax.random.uniform(keys[1], (), minval=-1.0, maxval=1.0)
+    ratio = (x**2 - proposed**2) * 0.5
+    accepted = jnp.log(jax.random.uniform(keys[2], ())) < ratio
+    return keys[0], jnp.where(accepted, proposed, x)
+
+
+CASES = {
+    "leaves": leaves,
+    "depth": depth,
+    "static": static,
+    "batch": batch,
+    "width": width,
+    "equations": equations,
+    "iterations": iterations,
+}
 
 if __name__ == "__main__":
     for case in sys.argv[1:] or CASES:

@@ -238,7 +238,7 @@ SECTIONS = [
         "What an element costs as a program grows: a leaf, an example, a parameter or an equation. A figure that stays the same means that the "
         "time grows with the size. The number in a name is the size: of leaves, of levels of a tree, of static fields of a module, of "
         "examples in a batch, of hidden units in a layer, or of equations in a compiled function.",
-        [[bench("growth", case), python("jax_growth", case)] for case in ("leaves", "depth", "static", "batch", "width", "equations")],
+        [[bench("growth", case), python("jax_growth", case)] for case in ("leaves", "depth", "static", "batch", "width", "equations", "iterations")],
         {
             "flatten": "flatten, ns a leaf",
             "unflatten": "unflatten, ns a leaf",
@@ -248,6 +248,7 @@ SECTIONS = [
             "step": "a training step, ns an example or a parameter",
             "first call": "first call, ns an equation",
             "later call": "a later call, ns an equation",
+            "iteration": "an iteration of a loop, ns",
         },
         {},
     ),

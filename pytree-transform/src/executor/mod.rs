@@ -7,6 +7,7 @@ mod builder;
 mod kernel;
 mod products;
 mod schedule;
+mod short;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::divided::Divided;
 use pytree_kernels::base::threads::{self, Piece};
 use pytree_kernels::fused::Kernel;
+use pytree_kernels::primitives::elementwise::short::ShortProgram;
 use smallvec::SmallVec;
 
 use self::kernel::FusedKernel;
@@ -45,6 +47,8 @@ pub(crate) struct Executable {
     steps: Vec<Step>,
     stages: Vec<Stage>,
     outputs: Vec<usize>,
+    /// The program in the form that a loop runs, if it has one.
+    short: Option<ShortProgram>,
 }
 
 struct Step {
@@ -145,6 +149,10 @@ impl Program for Executable {
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         self.run_in(slots, operands)
     }
+
+    fn short(&self) -> Option<&ShortProgram> {
+        self.short.as_ref()
+    }
 }
 
 impl Executable {
@@ -194,6 +202,7 @@ impl Executable {
             steps,
             stages,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
+            short: short::short(jaxpr),
         };
         executable.renumber();
         executable

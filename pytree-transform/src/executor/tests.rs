@@ -1,6 +1,7 @@
 //! Tests that a compiled function computes the same bits as its operations run one by one.
 
 mod products;
+mod short;
 mod stages;
 mod steps;
 
@@ -63,6 +64,12 @@ fn check(shapes: &[&[usize]], function: Function) {
     }
 }
 
+/// Returns the bits of the elements of a tensor.
+fn bits(tensor: &Tensor) -> Vec<u64> {
+    let array = tensor.array().unwrap();
+    with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.to_u64()).collect())
+}
+
 fn check_in(dtype: DType, shapes: &[&[usize]], function: Function) {
     let jaxpr = recorded_in(dtype, shapes, function);
     let executable = Executable::new(&jaxpr);
@@ -82,10 +89,6 @@ fn check_in(dtype: DType, shapes: &[&[usize]], function: Function) {
         for (found, expected) in found.into_iter().zip(&expected) {
             let found = Tensor::from_shared(Arc::clone(&found));
             assert_eq!(found.info(), expected.info(), "{shapes:?}");
-            let bits = |tensor: &Tensor| -> Vec<u64> {
-                let array = tensor.array().unwrap();
-                with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.to_u64()).collect())
-            };
             assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
         }
     }

@@ -5,6 +5,7 @@
 pub(crate) mod blocks;
 mod classes;
 mod functions;
+pub mod short;
 mod whole;
 
 pub(crate) use self::functions::{Kernels, Map, Zip};

@@ -113,7 +113,7 @@ fn larger<'a>(left: &'a Array, right: &'a Array) -> &'a Array {
 type Function<'a, C, R> = dyn Fn([Operand<'_, C>; 2], Output<'_, R>) + Sync + 'a;
 
 /// Two operands, and the memory for the results.
-struct Two<'a, 'o, C>([Operand<'a, C>; 2], Output<'o, C>);
+pub(super) struct Two<'a, 'o, C>(pub(super) [Operand<'a, C>; 2], pub(super) Output<'o, C>);
 
 impl<C: Class> Zip<C> for Two<'_, '_, C> {
     type Output = ();
@@ -192,10 +192,10 @@ impl<C: Kernels> Map<C> for OnOne<'_, '_, C> {
     }
 }
 
-struct OnTwo<'a, 'o, C> {
-    operation: Binary,
-    dtype: DType,
-    operands: Two<'a, 'o, C>,
+pub(super) struct OnTwo<'a, 'o, C> {
+    pub(super) operation: Binary,
+    pub(super) dtype: DType,
+    pub(super) operands: Two<'a, 'o, C>,
 }
 
 impl<C: Class> pulp::WithSimd for OnTwo<'_, '_, C> {
@@ -207,10 +207,10 @@ impl<C: Class> pulp::WithSimd for OnTwo<'_, '_, C> {
     }
 }
 
-struct Compared<'a, 'o, C> {
-    comparison: Comparison,
-    operands: [Operand<'a, C>; 2],
-    output: Output<'o, bool>,
+pub(super) struct Compared<'a, 'o, C> {
+    pub(super) comparison: Comparison,
+    pub(super) operands: [Operand<'a, C>; 2],
+    pub(super) output: Output<'o, bool>,
 }
 
 impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
@@ -224,10 +224,10 @@ impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
 }
 
 /// A conversion to a dtype, whose elements kernels compute as numbers of type `R`.
-struct Converted<'a, 'o, C, R> {
-    dtype: DType,
-    operand: Operand<'a, C>,
-    output: Output<'o, R>,
+pub(super) struct Converted<'a, 'o, C, R> {
+    pub(super) dtype: DType,
+    pub(super) operand: Operand<'a, C>,
+    pub(super) output: Output<'o, R>,
 }
 
 impl<C: Convert<R>, R: Class> pulp::WithSimd for Converted<'_, '_, C, R> {

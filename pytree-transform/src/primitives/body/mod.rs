@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use pytree_core::bug::{bug, expect_next, pairs};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::primitives::elementwise::short::ShortProgram;
 
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
@@ -151,9 +152,16 @@ impl Body {
         if checks::active() {
             return run_checked(&self.jaxpr, operands);
         }
-        self.program
-            .get_or_init(|| (self.compile)(&self.jaxpr))
-            .run_in(slots, operands)
+        self.compiled().run_in(slots, operands)
+    }
+
+    fn compiled(&self) -> &dyn Program {
+        &**self.program.get_or_init(|| (self.compile)(&self.jaxpr))
+    }
+
+    /// Returns the function in the form that a loop runs, if it only computes elementwise with few elements.
+    pub(crate) fn short(&self) -> Option<&ShortProgram> {
+        (!checks::active()).then(|| self.compiled().short())?
     }
 
     /// Stores a compiled program of the jaxpr for later runs. Does nothing if the body already has a program.

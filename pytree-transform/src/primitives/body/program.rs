@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
+use pytree_kernels::primitives::elementwise::short::ShortProgram;
 
 use crate::tensor::jaxpr::Jaxpr;
 
@@ -21,4 +22,9 @@ pub(crate) trait Program: Send + Sync {
     /// Runs the program on `operands`. Overwrites the memory of an operand if no other handle of this operand exists. A
     /// loop may pass the same `slots` to each run, so that they are allocated only once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
+
+    /// Returns the program in the form that a loop runs, if it only computes elementwise with few elements.
+    fn short(&self) -> Option<&ShortProgram> {
+        None
+    }
 }

@@ -115,13 +115,39 @@ impl Primitive for Scan {
                 })
             })
             .collect();
-        let mut slots = Slots::new();
-        for step in 0..self.length {
-            let position = if self.reverse {
+        let positions = (0..self.length).map(|step| {
+            if self.reverse {
                 self.length - 1 - step
             } else {
                 step
-            };
+            }
+        });
+        if let Some(body) = self.body.short() {
+            let mut body = body.start();
+            for (input, array) in operands.iter().chain(&carry).enumerate() {
+                body.load(input, array, 0);
+            }
+            for position in positions {
+                for (input, array) in inputs.iter().enumerate() {
+                    body.load(self.constants + self.carry + input, array, position);
+                }
+                body.run();
+                for (output, array) in outputs.iter_mut().enumerate() {
+                    body.store(self.carry + output, array, position);
+                }
+                for carried in 0..self.carry {
+                    body.feed(carried, self.constants + carried);
+                }
+            }
+            let last = carry.iter().enumerate().map(|(carried, carry)| {
+                let mut array = Array::reused(&carry.info);
+                body.store_input(self.constants + carried, &mut array);
+                array
+            });
+            return last.chain(outputs).collect();
+        }
+        let mut slots = Slots::new();
+        for position in positions {
             let mut given = Vec::with_capacity(operands.len() + carry.len() + inputs.len());
             given.extend(operands.iter().cloned());
             given.append(&mut carry);
