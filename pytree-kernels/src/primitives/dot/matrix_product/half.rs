@@ -23,6 +23,9 @@ const ROWS: usize = 512;
 const COLUMNS: usize = 512;
 const DEPTH: usize = 512;
 
+/// The most blocks of the left operand that are kept until all columns are multiplied, if its rows fit into a block.
+const KEPT: usize = 8;
+
 /// A way to lay out blocks of the operands and to multiply them.
 pub(super) trait Blocks {
     /// The elements of an operand, or their bits.
@@ -76,7 +79,10 @@ pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
     let padded = |length: usize| length.next_multiple_of(B::UNIT);
     let [height, width, steps] = [(rows, ROWS), (columns, COLUMNS), (depth, DEPTH)]
         .map(|(axis, most)| padded(axis.length).min(most));
-    let mut left_block = reused::<B::Element>(height * steps);
+    let depth_blocks = depth.length.div_ceil(DEPTH);
+    let is_kept = rows.length <= ROWS && depth_blocks <= KEPT;
+    let left_blocks = if is_kept { depth_blocks } else { 1 };
+    let mut left_blocks = reused::<B::Element>(height * steps * left_blocks);
     let mut right_block = reused::<B::Element>(steps * width);
     let mut sums = reused::<f32>(height * width);
     for column in (0..columns.length).step_by(COLUMNS) {
@@ -90,7 +96,11 @@ pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
                     lines: (rows_here, rows.left),
                     steps: (steps_here, depth.left),
                 };
-                B::lay_out_left(&matrix, &mut left_block);
+                let place = if is_kept { step / DEPTH } else { 0 };
+                let left_block = &mut left_blocks[place * height * steps..][..height * steps];
+                if !is_kept || column == 0 {
+                    B::lay_out_left(&matrix, left_block);
+                }
                 let matrix = Matrix {
                     elements: &right[step * depth.right + column * columns.right..],
                     lines: (columns_here, columns.right),
@@ -103,7 +113,7 @@ pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
                 } else {
                     Write::Add
                 };
-                B::multiply(lengths, &left_block, &right_block, &mut sums, write);
+                B::multiply(lengths, left_block, &right_block, &mut sums, write);
             }
             let first = row * rows.result + column * columns.result;
             let lines = sums.chunks_exact(padded(columns_here));
@@ -117,7 +127,7 @@ pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
             }
         }
     }
-    give_back(left_block);
+    give_back(left_blocks);
     give_back(right_block);
     give_back(sums);
 }

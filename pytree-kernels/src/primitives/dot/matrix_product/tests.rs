@@ -122,6 +122,7 @@ fn products_have_equal_bits_with_all_threads_and_layouts() {
         [9, 70, 513],
         [70, 131, 1100],
         [300, 601, 65],
+        [40, 600, 530],
         [33, 70, 2],
     ] {
         check_products::<f32>(sizes, 0.0, f64::from, f32::from_number);

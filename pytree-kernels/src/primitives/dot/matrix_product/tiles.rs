@@ -9,6 +9,8 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
+use pytree_base::bug::expect_some;
+
 use self::processor::Registers;
 pub(super) use self::processor::are_available;
 use super::Write;
@@ -83,65 +85,122 @@ impl pulp::WithSimd for Layout<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+        let ((lines, by_line), (steps, _)) = (self.matrix.lines, self.matrix.steps);
+        let tiles = steps.div_ceil(2 * PAIRS);
+        if by_line > 1 || !self.is_right {
+            for line in (0..lines).step_by(LINES) {
+                (0..tiles).for_each(|tile| self.lay_out(line, tile));
+            }
+            return;
+        }
+        // A cache line has elements of many lines, so all lines at some steps are laid out before the next steps.
+        for tile in 0..tiles {
+            let mut line = 0;
+            while line < lines {
+                let is_whole = line + 2 * LINES <= lines && (tile + 1) * 2 * PAIRS <= steps;
+                line += if is_whole {
+                    self.lay_out_across(line, tile);
+                    2 * LINES
+                } else {
+                    self.lay_out(line, tile);
+                    LINES
+                };
+            }
+        }
+    }
+}
+
+impl Layout<'_> {
+    /// Returns the position of the tile with a line.
+    #[inline(always)]
+    fn place(&self, line: usize, tile: usize) -> usize {
+        line / LINES * self.matrix.steps.0.div_ceil(2 * PAIRS) + tile
+    }
+
+    /// Lays out two tiles of the right operand, whose lines are neighbours in memory.
+    #[inline(always)]
+    fn lay_out_across(&mut self, line: usize, tile: usize) {
+        let Matrix {
+            elements,
+            steps: (_, by_step),
+            ..
+        } = *self.matrix;
+        let places = [line, line + LINES].map(|line| self.place(line, tile));
+        let (tiles, _) = self.block.as_chunks_mut::<TILE>();
+        let mut targets = expect_some(tiles.get_disjoint_mut(places).ok(), "two tiles");
+        let source = &elements[line + tile * 2 * PAIRS * by_step..];
+        for pair in 0..PAIRS {
+            let [first, second]: [[u16; 2 * LINES]; 2] =
+                [2 * pair, 2 * pair + 1].map(|step| whole(&source[step * by_step..]));
+            for (half, target) in targets.iter_mut().enumerate() {
+                let numbers: [u32; LINES] = std::array::from_fn(|at| {
+                    joined(first[half * LINES + at], second[half * LINES + at])
+                });
+                target.as_chunks_mut().0[pair] = numbers;
+            }
+        }
+    }
+
+    /// Lays out one tile.
+    #[inline(always)]
+    fn lay_out(&mut self, line: usize, tile: usize) {
         let Matrix {
             elements,
             lines: (lines, by_line),
             steps: (steps, by_step),
         } = *self.matrix;
-        let tiles = steps.div_ceil(2 * PAIRS);
+        let lines = LINES.min(lines - line);
+        let step = 2 * PAIRS * tile;
+        let steps = (2 * PAIRS).min(steps - step);
+        let source = &elements[line * by_line + step * by_step..];
+        let place = self.place(line, tile);
         let (targets, _) = self.block.as_chunks_mut::<TILE>();
-        for line in (0..lines).step_by(LINES) {
-            let lines = LINES.min(lines - line);
-            for tile in 0..tiles {
-                let step = 2 * PAIRS * tile;
-                let steps = (2 * PAIRS).min(steps - step);
-                let source = &elements[line * by_line + step * by_step..];
-                let (target, _) = targets[line / LINES * tiles + tile].as_chunks_mut::<PAIRS>();
-                let is_whole = steps == 2 * PAIRS;
-                let mut block = [[0; PAIRS]; LINES];
-                let mut is_by_lines = true;
-                if is_whole && by_step == 1 {
-                    for (line, block) in block[..lines].iter_mut().enumerate() {
-                        let (pairs, _) = source[line * by_line..].as_chunks::<2>();
-                        for pair in 0..PAIRS {
-                            block[pair] = joined(pairs[pair][0], pairs[pair][1]);
-                        }
+        let (target, _) = targets[place].as_chunks_mut::<PAIRS>();
+        let is_whole = steps == 2 * PAIRS;
+        let mut block = [[0; PAIRS]; LINES];
+        let mut is_by_lines = true;
+        if is_whole && by_step == 1 {
+            for (line, block) in block[..lines].iter_mut().enumerate() {
+                let line: [u16; 2 * PAIRS] = whole(&source[line * by_line..]);
+                *block = std::array::from_fn(|pair| joined(line[2 * pair], line[2 * pair + 1]));
+            }
+        } else if is_whole && by_line == 1 && lines == LINES {
+            is_by_lines = false;
+            for (pair, block) in block.iter_mut().enumerate() {
+                let [first, second]: [[u16; LINES]; 2] =
+                    [2 * pair, 2 * pair + 1].map(|step| whole(&source[step * by_step..]));
+                *block = std::array::from_fn(|line| joined(first[line], second[line]));
+            }
+        } else {
+            for (line, block) in block[..lines].iter_mut().enumerate() {
+                let bits = |step: usize| {
+                    if step < steps {
+                        source[line * by_line + step * by_step]
+                    } else {
+                        0
                     }
-                } else if is_whole && by_line == 1 && lines == LINES {
-                    is_by_lines = false;
-                    for (pair, block) in block.iter_mut().enumerate() {
-                        let first = &source[2 * pair * by_step..][..LINES];
-                        let second = &source[(2 * pair + 1) * by_step..][..LINES];
-                        for line in 0..LINES {
-                            block[line] = joined(first[line], second[line]);
-                        }
-                    }
+                };
+                let pair = |pair: usize| joined(bits(2 * pair), bits(2 * pair + 1));
+                *block = std::array::from_fn(pair);
+            }
+        }
+        for first in 0..LINES {
+            for second in 0..PAIRS {
+                target[first][second] = if is_by_lines == self.is_right {
+                    block[second][first]
                 } else {
-                    for (line, block) in block[..lines].iter_mut().enumerate() {
-                        let bits = |step: usize| {
-                            if step < steps {
-                                source[line * by_line + step * by_step]
-                            } else {
-                                0
-                            }
-                        };
-                        let pair = |pair: usize| joined(bits(2 * pair), bits(2 * pair + 1));
-                        *block = std::array::from_fn(pair);
-                    }
-                }
-                for first in 0..LINES {
-                    for second in 0..PAIRS {
-                        target[first][second] = if is_by_lines == self.is_right {
-                            block[second][first]
-                        } else {
-                            block[first][second]
-                        };
-                    }
-                }
+                    block[first][second]
+                };
             }
         }
     }
+}
+
+/// Returns the first elements of a slice. An array has no bounds checks and overlaps nothing, so loops over it become vectors.
+#[inline(always)]
+fn whole<const N: usize>(elements: &[u16]) -> [u16; N] {
+    *expect_some(elements.first_chunk(), "whole lines of a tile")
 }
 
 #[inline(always)]
