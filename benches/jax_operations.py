@@ -1,6 +1,6 @@
-"""The functions of benches/operations.rs in JAX, in turn with ours: the microseconds of each, and the ratio.
+"""The operations of benches/operations.rs in JAX, in turn with ours: the microseconds of each, and the ratio.
 
-Usage: python jax_operations.py [sin exp ...]; needs the packages of benches/comparison/requirements.txt. Starts `cargo bench
+Usage: python jax_operations.py [sin sum.rows key f32 ...]; needs the packages of benches/comparison/requirements.txt. Starts `cargo bench
 --bench operations`. For one thread, run it under `taskset -c 0`. Prints `differs` where the means of the results do.
 """
 
@@ -17,63 +17,116 @@ from jax import lax, nn, random
 
 import measure
 
-COUNT = 1_000_000
+SIDE = 1000
+COUNT = SIDE * SIDE
+DTYPES = {"f32": jnp.float32, "f64": jnp.float64, "bf16": jnp.bfloat16, "i32": jnp.int32, "bool": jnp.bool}
 FUNCTIONS = {
     "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
-    "atan2": jnp.arctan2, "atanh": jnp.arctanh, "celu": nn.celu, "clamp": lambda x: jnp.clip(x, -1, 1),
+    "atan2": jnp.arctan2, "atanh": jnp.arctanh, "bit_xor": jnp.bitwise_xor, "celu": nn.celu, "clamp": lambda x: jnp.clip(x, -1, 1),
+    "converted_sum": lambda i, x: i.astype(x.dtype) * x + 1,
     "digamma": lax.digamma, "elu": nn.elu, "erf": lax.erf, "erf_inv": lax.erf_inv, "erfc": lax.erfc, "gelu": nn.gelu,
     "gelu_exact": lambda x: nn.gelu(x, approximate=False), "hard_sigmoid": nn.hard_sigmoid, "hard_silu": nn.hard_silu,
-    "hard_tanh": nn.hard_tanh, "leaky_relu": nn.leaky_relu, "lgamma": lax.lgamma, "log_sigmoid": nn.log_sigmoid,
-    "mish": nn.mish, "pow": jnp.power, "power3": lambda x: lax.integer_pow(x, 3), "power7": lambda x: lax.integer_pow(x, 7),
-    "relu": nn.relu, "relu6": nn.relu6, "rsqrt": lax.rsqrt, "select": lambda x, y: jnp.where(x > 0, x, y), "selu": nn.selu,
+    "hard_tanh": nn.hard_tanh, "hash": lambda x: ((x ^ lax.shift_right_logical(x, np.int32(15))) * 73_244_475) ^ 12_345,
+    "leaky_relu": nn.leaky_relu, "lgamma": lax.lgamma, "log_sigmoid": nn.log_sigmoid,
+    "masked_sum": lambda i, x: i.astype(x.dtype) * x + 1, "mish": nn.mish, "one_hot": lambda x: nn.one_hot(x[0], SIDE),
+    "outer": lambda x: jnp.outer(x[0], x[1]), "polynomial": lambda x: (x * 3 + 1) * x - 7, "population_count": lax.population_count,
+    "pow": jnp.power, "power3": lambda x: lax.integer_pow(x, 3), "power7": lambda x: lax.integer_pow(x, 7),
+    "relu": nn.relu, "relu6": nn.relu6, "rem": lax.rem, "rsqrt": lax.rsqrt,
+    "scatter_add": lambda x, y, i: x.ravel().at[i.ravel()].add(y.ravel()),
+    "scatter_set": lambda x, y, i: x.ravel().at[i.ravel()].set(y.ravel()),
+    "segment_sum": lambda x, i: jax.ops.segment_sum(x, i[0], SIDE),
+    "segment_sum_numbers": lambda x, i: jax.ops.segment_sum(x.ravel(), i.ravel(), COUNT),
+    "select": lambda x, y: jnp.where(x > 0, x, y), "selu": nn.selu, "shift_left": lax.shift_left, "shift_right": lax.shift_right_logical,
     "sigmoid": nn.sigmoid, "silu": nn.silu, "soft_sign": nn.soft_sign, "softplus": nn.softplus, "squareplus": nn.squareplus,
+    "take_numbers": lambda x, i: x.ravel()[i.ravel()],
+    "to_bf16": lambda x: x.astype(jnp.bfloat16), "to_bool": lambda x: x.astype(bool), "to_f32": lambda x: x.astype(jnp.float32),
+    "to_f64": lambda x: x.astype(jnp.float64), "to_i32": lambda x: x.astype(jnp.int32), "to_i64": lambda x: x.astype(jnp.int64),
+    "to_u8": lambda x: x.astype(jnp.uint8), "top_k": lambda x: lax.top_k(x, 10)[0], "top_k_of_all": lambda x: lax.top_k(x.ravel(), 100)[0],
+    "transpose": lambda x: x.T, "update_slice": lambda x, y: x.at[100:900, 100:900].set(y[100:900, 100:900]),
+}  # fmt: skip
+ALONG_AXIS = {
+    "broadcast_add": lambda x, axis: x + jnp.expand_dims(x[0], 1 - axis), "concatenate": lambda x, y, axis: jnp.concatenate([x, y], axis),
+    "cumlogsumexp": lambda x, axis: lax.cumlogsumexp(x, axis), "cummax": lambda x, axis: lax.cummax(x, axis),
+    "log_softmax": nn.log_softmax, "logsumexp": nn.logsumexp, "norm": jnp.linalg.norm,
+    "pad": lambda x, axis: jnp.pad(x, [(0, 0), (3, 5)] if axis == 1 else [(3, 5), (0, 0)]),
+    "repeat": lambda x, axis: jnp.repeat(x, 2, axis), "reverse": jnp.flip, "roll": lambda x, axis: jnp.roll(x, 3, axis),
+    "slice": lambda x, axis: x[:, 3:900] if axis == 1 else x[3:900], "softmax": nn.softmax,
+    "stack": lambda x, y, axis: jnp.stack([x, y], axis), "standardize": nn.standardize,
+    "take": lambda x, i, axis: jnp.take(x, i[0], axis), "variance": jnp.var,
 }  # fmt: skip
 DRAWS = {
+    "bits": lambda key, _: random.bits(key, (COUNT,)),
     "uniform": lambda key, dtype: random.uniform(key, (COUNT,), dtype),
     "normal": lambda key, dtype: random.normal(key, (COUNT,), dtype),
+    "truncated_normal": lambda key, dtype: random.truncated_normal(key, -2.0, 2.0, (COUNT,), dtype),
     "gumbel": lambda key, dtype: random.gumbel(key, (COUNT,), dtype),
+    "exponential": lambda key, dtype: random.exponential(key, (COUNT,), dtype),
+    "laplace": lambda key, dtype: random.laplace(key, (COUNT,), dtype),
+    "logistic": lambda key, dtype: random.logistic(key, (COUNT,), dtype),
+    "rademacher": lambda key, dtype: random.rademacher(key, (COUNT,), dtype),
     "bernoulli": lambda key, _: random.bernoulli(key, np.float32(0.5), (COUNT,)),
+    "randint": lambda key, _: random.randint(key, (COUNT,), 0, 1000, jnp.int32),
+    "permutation": lambda key, _: random.permutation(key, COUNT),
+    "categorical": lambda key, dtype: random.categorical(key, jnp.zeros(SIDE, dtype), shape=(SIDE,)),
     "gamma": lambda key, dtype: random.gamma(key, jnp.asarray(2, dtype), (COUNT,), dtype),
+    "beta": lambda key, dtype: random.beta(key, jnp.asarray(2, dtype), jnp.asarray(2, dtype), (COUNT,), dtype),
+    "poisson": lambda key, dtype: random.poisson(key, jnp.asarray(4, dtype), (COUNT,)),
 }
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def operands(intervals, dtype):
+def operands(case):
     """The operands of a case, computed in f32 as ours."""
-    for stream, (low, high) in enumerate(intervals, 10):
-        unit = measure.uniform(stream, (COUNT,), 1.0)
+    for stream, (low, high, dtype) in enumerate(case["operands"], 10):
+        unit = measure.uniform(stream, (SIDE, SIDE), 1.0)
         low, high = np.float32(low), np.float32(high)
-        yield jnp.asarray((unit + np.float32(1)) * ((high - low) / 2) + low, dtype)
+        number = (unit + np.float32(1)) * ((high - low) / 2) + low
+        dtype = dtype or case["dtype"]
+        yield jnp.asarray(np.floor(number) if dtype == "bool" else number).astype(DTYPES[dtype])
 
 
 def least_time(call):
     """Other work on the machine only adds to a time."""
     jax.block_until_ready(call())
-    times = []
-    for _ in range(measure.samples(30)):
+    times, begin = [], time.perf_counter()
+    for sample in range(measure.samples(30)):
         start = time.perf_counter()
         jax.block_until_ready(call())
         times.append((time.perf_counter() - start) * 1e6)
+        if sample >= 2 and time.perf_counter() - begin > 0.5:
+            break
     return min(times)
+
+
+def function_of(name):
+    """The function of a case, or none if JAX does not have it."""
+    name, _, along = name.partition(".")
+    if not along:
+        return FUNCTIONS.get(name) or getattr(jnp, name, None)
+    function = ALONG_AXIS.get(name) or getattr(jnp, name, None)
+    axis = 1 if along == "rows" else 0
+    return function and (lambda *x: function(*x, axis=axis))
 
 
 def peer(case):
     """The call of a case, or none if JAX does not have the function."""
-    name, dtype = case["name"], {"f32": jnp.float32, "f64": jnp.float64}[case["dtype"]]
+    name, dtype = case["name"], DTYPES[case["dtype"]]
     if name.startswith("key."):
         draw = DRAWS[name.removeprefix("key.")]
         jitted = jax.jit(lambda key: draw(key, dtype))
         key = random.key(1)
         return lambda: draw(key, dtype) if case["op"] == "eager" else jitted(key)
-    function = FUNCTIONS.get(name) or getattr(jnp, name, None)
+    function = function_of(name)
     if function is None:
         return None
-    x = list(operands(case["intervals"], dtype))
+    x = list(operands(case))
+    forward = jax.jit(function)
     if case["op"] == "forward":
-        jitted = jax.jit(function)
-    else:
-        jitted = jax.jit(jax.grad(lambda *x: function(*x).sum(), tuple(range(len(x)))))
-    return lambda: jitted(*x)
+        return lambda: forward(*x)
+    floats = tuple(place for place, it in enumerate(x) if jnp.issubdtype(it.dtype, jnp.floating))
+    gradient = jax.jit(lambda y, *x: jax.grad(lambda *x: (function(*x) * y).sum(), floats)(*x))
+    y = forward(*x)
+    return lambda: gradient(y, *x)
 
 
 def main():
@@ -83,13 +136,14 @@ def main():
     for line in ours.stdout:
         case = json.loads(line)
         call = peer(case)
-        title = f"{case['name']:14} {case['dtype']} {case['op']:8} {case['us']:9.0f}"
+        title = f"{case['name']:23} {case['dtype']:4} {case['op']:8} {case['us']:9.0f}"
         if call is None:
             print(title, flush=True)
         else:
             mean = sum(float(jnp.mean(part.astype(float))) for part in jax.tree.leaves(call()))
             least = least_time(call)
-            differs = "" if np.isclose(mean, case["mean"], 1e-4, 1e-4) else f"  differs: {case['mean']} and {mean}"
+            tolerance = 1e-2 if case["dtype"] == "bf16" else 1e-4
+            differs = "" if np.isclose(mean, case["mean"], tolerance, tolerance) else f"  differs: {case['mean']} and {mean}"
             print(f"{title} {least:9.0f} {case['us'] / least:6.2f}{differs}", flush=True)
         ours.stdin.write("\n")
         ours.stdin.flush()

@@ -1,8 +1,9 @@
-//! Elementwise functions of a million numbers, each with its gradient: `cargo bench --bench operations [-- sin]`.
+//! Every operation on a million numbers, each with its gradient: `cargo bench --bench operations [-- sin sum.rows key f32]`.
 //!
-//! Prints one JSON object a line: the least time of a call of a jitted function in microseconds, and the mean of its result. With
-//! `--turns`, the program waits for a line of input after each case. `jax_operations.py` starts it so, and measures the case in JAX
-//! meanwhile.
+//! The arguments choose operations and dtypes. An operation along an axis of a matrix is measured along rows and along columns. The
+//! cotangent of a gradient is the result. Prints one JSON object a line: the least time of a call of a jitted function in microseconds,
+//! and the mean of its result. With `--turns`, the program waits for a line of input after each case. `jax_operations.py` starts it so,
+//! and measures the case in JAX meanwhile.
 
 #![allow(
     clippy::pedantic,
@@ -23,126 +24,289 @@ use std::time::Instant;
 use pytree::nn;
 use pytree::prelude::*;
 
-const COUNT: usize = 1_000_000;
+const SIDE: usize = 1000;
+const COUNT: usize = SIDE * SIDE;
+
+const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::BF16];
+const NUMBERS: &[DType] = &[DType::F32, DType::F64, DType::BF16, DType::I32];
+const INTEGERS: &[DType] = &[DType::I32];
+const BOOLS: &[DType] = &[DType::Bool];
+
+/// The least and the greatest element of an operand, and its dtype, which is the dtype of the case if it is empty.
+type Operand = (f32, f32, &'static str);
 
 struct Case {
-    name: &'static str,
-    /// The least and the greatest element of each operand.
-    intervals: &'static [(f32, f32)],
-    apply: fn(&[Tensor]) -> Tensor,
+    name: String,
+    dtypes: &'static [DType],
+    operands: Vec<Operand>,
+    apply: Box<dyn Fn(&[Tensor]) -> Tensor + Send + Sync>,
 }
 
-/// The cases: methods of a tensor, methods of two tensors, and other functions, each with intervals of the operands.
+macro_rules! operand {
+    (($low:expr, $high:expr)) => {
+        ($low, $high, "")
+    };
+    (($low:expr, $high:expr, $dtype:literal)) => {
+        ($low, $high, $dtype)
+    };
+}
+
+/// The cases of some dtypes: methods of a tensor, methods of two tensors, functions of tensors, and functions of tensors along an
+/// axis, each with its operands. A function along an axis is measured along rows and along columns.
 macro_rules! cases {
-    (
-        methods { $($method:ident $interval:expr;)* }
-        pairs { $($pair:ident $left:expr, $right:expr;)* }
-        functions { $($function:ident $($of:expr),+ => $apply:expr;)* }
-    ) => {
-        vec![
-            $(Case { name: stringify!($method), intervals: &[$interval], apply: |x| x[0].$method() },)*
-            $(Case { name: stringify!($pair), intervals: &[$left, $right], apply: |x| x[0].$pair(&x[1]) },)*
-            $(Case { name: stringify!($function), intervals: &[$($of),+], apply: $apply },)*
-        ]
+    ($($kind:ident $dtypes:ident { $($rows:tt)* })*) => {{
+        let mut cases = Vec::new();
+        $(cases!(@$kind cases, $dtypes, $($rows)*);)*
+        cases
+    }};
+    (@methods $cases:ident, $dtypes:ident, $($name:ident $of:tt;)*) => {
+        $(cases!(@push $cases, stringify!($name).into(), $dtypes, [$of], |x: &[Tensor]| x[0].$name());)*
+    };
+    (@pairs $cases:ident, $dtypes:ident, $($name:ident $left:tt, $right:tt;)*) => {
+        $(cases!(@push $cases, stringify!($name).into(), $dtypes, [$left $right], |x: &[Tensor]| x[0].$name(&x[1]));)*
+    };
+    (@functions $cases:ident, $dtypes:ident, $($name:ident $($of:tt),+ => |$x:ident| $apply:expr;)*) => {
+        $(cases!(@push $cases, stringify!($name).into(), $dtypes, [$($of)+], |$x: &[Tensor]| $apply);)*
+    };
+    (@axes $cases:ident, $dtypes:ident, $($name:ident $($of:tt),+ => |$x:ident, $axis:ident| $apply:expr;)*) => {
+        $(for ($axis, along) in [(1_isize, "rows"), (0, "columns")] {
+            let name = format!("{}.{along}", stringify!($name));
+            cases!(@push $cases, name, $dtypes, [$($of)+], move |$x: &[Tensor]| $apply);
+        })*
+    };
+    (@push $cases:ident, $name:expr, $dtypes:ident, [$($of:tt)+], $apply:expr) => {
+        $cases.push(Case {
+            name: $name,
+            dtypes: $dtypes,
+            operands: vec![$(operand!($of)),+],
+            apply: Box::new($apply),
+        })
     };
 }
 
 fn cases() -> Vec<Case> {
     cases! {
-        methods {
-        abs (-4., 4.);
-        sign (-4., 4.);
-        floor (-4., 4.);
-        ceil (-4., 4.);
-        round (-4., 4.);
-        trunc (-4., 4.);
-        square (-4., 4.);
-        reciprocal (0.5, 4.);
-        exp (-4., 4.);
-        exp2 (-4., 4.);
-        expm1 (-4., 4.);
-        log (0.1, 4.);
-        log2 (0.1, 4.);
-        log10 (0.1, 4.);
-        log1p (-0.5, 4.);
-        sqrt (0.1, 4.);
-        rsqrt (0.1, 4.);
-        cbrt (0.1, 4.);
-        sin (-4., 4.);
-        cos (-4., 4.);
-        tan (-1.5, 1.5);
-        asin (-0.99, 0.99);
-        acos (-0.99, 0.99);
-        atan (-4., 4.);
-        sinh (-4., 4.);
-        cosh (-4., 4.);
-        tanh (-4., 4.);
-        asinh (-4., 4.);
-        acosh (1.1, 4.);
-        atanh (-0.99, 0.99);
-        sigmoid (-4., 4.);
-        erf (-4., 4.);
-        erfc (-4., 4.);
-        erf_inv (-0.99, 0.99);
-        isnan (-4., 4.);
-        isfinite (-4., 4.);
+        methods NUMBERS {
+            abs (-4., 4.);
+            sign (-4., 4.);
+            square (-4., 4.);
         }
-        pairs {
-        add (-4., 4.), (-4., 4.);
-        subtract (-4., 4.), (-4., 4.);
-        multiply (-4., 4.), (-4., 4.);
-        divide (-4., 4.), (0.5, 4.);
-        remainder (-4., 4.), (0.5, 4.);
-        floor_divide (-4., 4.), (0.5, 4.);
-        pow (0.1, 4.), (-4., 4.);
-        atan2 (-4., 4.), (-4., 4.);
-        hypot (-4., 4.), (-4., 4.);
-        maximum (-4., 4.), (-4., 4.);
-        minimum (-4., 4.), (-4., 4.);
-        logaddexp (-4., 4.), (-4., 4.);
-        less (-4., 4.), (-4., 4.);
-        equal (-4., 4.), (-4., 4.);
+        methods FLOATS {
+            floor (-4., 4.);
+            ceil (-4., 4.);
+            round (-4., 4.);
+            trunc (-4., 4.);
+            reciprocal (0.5, 4.);
+            exp (-4., 4.);
+            exp2 (-4., 4.);
+            expm1 (-4., 4.);
+            log (0.1, 4.);
+            log2 (0.1, 4.);
+            log10 (0.1, 4.);
+            log1p (-0.5, 4.);
+            sqrt (0.1, 4.);
+            rsqrt (0.1, 4.);
+            cbrt (0.1, 4.);
+            sin (-4., 4.);
+            cos (-4., 4.);
+            tan (-1.5, 1.5);
+            asin (-0.99, 0.99);
+            acos (-0.99, 0.99);
+            atan (-4., 4.);
+            sinh (-4., 4.);
+            cosh (-4., 4.);
+            tanh (-4., 4.);
+            asinh (-4., 4.);
+            acosh (1.1, 4.);
+            atanh (-0.99, 0.99);
+            sigmoid (-4., 4.);
+            erf (-4., 4.);
+            erfc (-4., 4.);
+            erf_inv (-0.99, 0.99);
+            isnan (-4., 4.);
+            isfinite (-4., 4.);
         }
-        functions {
-        power3 (-4., 4.) => |x| x[0].powi(3);
-        power7 (-4., 4.) => |x| x[0].powi(7);
-        clamp (-4., 4.) => |x| x[0].clamp(-1.0, 1.0);
-        select (-4., 4.), (-4., 4.) => |x| x[0].greater(0.0).select(&x[0], &x[1]);
-        relu (-4., 4.) => |x| nn::relu(&x[0]);
-        relu6 (-4., 8.) => |x| nn::relu6(&x[0]);
-        leaky_relu (-4., 4.) => |x| nn::leaky_relu(&x[0], 0.01);
-        elu (-4., 4.) => |x| nn::elu(&x[0], 1.0);
-        selu (-4., 4.) => |x| nn::selu(&x[0]);
-        celu (-4., 4.) => |x| nn::celu(&x[0], 1.0);
-        gelu (-4., 4.) => |x| nn::gelu(&x[0]);
-        gelu_exact (-4., 4.) => |x| nn::gelu_exact(&x[0]);
-        silu (-4., 4.) => |x| nn::silu(&x[0]);
-        softplus (-4., 4.) => |x| nn::softplus(&x[0]);
-        log_sigmoid (-4., 4.) => |x| nn::log_sigmoid(&x[0]);
-        hard_sigmoid (-4., 4.) => |x| nn::hard_sigmoid(&x[0]);
-        hard_silu (-4., 4.) => |x| nn::hard_silu(&x[0]);
-        hard_tanh (-4., 4.) => |x| nn::hard_tanh(&x[0]);
-        soft_sign (-4., 4.) => |x| nn::soft_sign(&x[0]);
-        mish (-4., 4.) => |x| nn::mish(&x[0]);
-        squareplus (-4., 4.) => |x| nn::squareplus(&x[0], 4.0);
-        lgamma (0.1, 8.) => |x| nn::lgamma(&x[0]);
-        digamma (0.1, 8.) => |x| nn::digamma(&x[0]);
-        sinc (-4., 4.) => |x| nn::sinc(&x[0]);
+        pairs NUMBERS {
+            add (-4., 4.), (-4., 4.);
+            subtract (-4., 4.), (-4., 4.);
+            multiply (-4., 4.), (-4., 4.);
+            maximum (-4., 4.), (-4., 4.);
+            minimum (-4., 4.), (-4., 4.);
+            less (-4., 4.), (-4., 4.);
+            equal (-4., 4.), (-4., 4.);
+        }
+        pairs FLOATS {
+            divide (-4., 4.), (0.5, 4.);
+            remainder (-4., 4.), (0.5, 4.);
+            floor_divide (-4., 4.), (0.5, 4.);
+            pow (0.1, 4.), (-4., 4.);
+            atan2 (-4., 4.), (-4., 4.);
+            hypot (-4., 4.), (-4., 4.);
+            logaddexp (-4., 4.), (-4., 4.);
+        }
+        pairs INTEGERS {
+            remainder (-100., 100.), (1., 100.);
+            floor_divide (-100., 100.), (1., 100.);
+            rem (-100., 100.), (1., 100.);
+            bit_xor (-100., 100.), (-100., 100.);
+            shift_left (0., 100.), (0., 8.);
+            shift_right (0., 1e6), (0., 8.);
+        }
+        pairs BOOLS {
+            bit_xor (0., 2.), (0., 2.);
+        }
+        functions NUMBERS {
+            clamp (-4., 4.) => |x| x[0].clamp(-1, 1);
+            select (-4., 4.), (-4., 4.) => |x| x[0].greater(0).select(&x[0], &x[1]);
+            relu (-4., 4.) => |x| x[0].relu();
+            to_f32 (-100., 100.) => |x| x[0].convert(DType::F32);
+            to_f64 (-100., 100.) => |x| x[0].convert(DType::F64);
+            to_bf16 (-100., 100.) => |x| x[0].convert(DType::BF16);
+            to_i32 (-100., 100.) => |x| x[0].convert(DType::I32);
+            to_i64 (-100., 100.) => |x| x[0].convert(DType::I64);
+            to_u8 (0., 100.) => |x| x[0].convert(DType::U8);
+            to_bool (-4., 4.) => |x| x[0].convert(DType::Bool);
+            converted_sum (0., 100., "i32"), (-4., 4.) => |x| x[0].convert(x[1].dtype()) * &x[1] + 1;
+            masked_sum (0., 2., "bool"), (-4., 4.) => |x| x[0].convert(x[1].dtype()) * &x[1] + 1;
+            transpose (-4., 4.) => |x| x[0].t();
+            sum (-4., 4.) => |x| x[0].sum();
+            max (-4., 4.) => |x| x[0].max();
+            segment_sum (-4., 4.), (0., 1000., "i32") => |x| x[0].segment_sum(&row(&x[1]), SIDE);
+            segment_sum_numbers (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().segment_sum(&x[1].flatten(), COUNT);
+            take_numbers (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().take(&x[1].flatten(), 0);
+            scatter_set (-4., 4.), (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().at_indices(&x[2].flatten(), 0).set(&x[1].flatten());
+            scatter_add (-4., 4.), (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().at_indices(&x[2].flatten(), 0).add(&x[1].flatten());
+            update_slice (-4., 4.), (-4., 4.) => |x| x[0].at(ix![100..900, 100..900]).set(x[1].index(ix![100..900, 100..900]));
+            top_k (-4., 4.) => |x| x[0].top_k(10).0;
+            top_k_of_all (-4., 4.) => |x| x[0].flatten().top_k(100).0;
+            outer (-4., 4.) => |x| x[0].index(ix![0]).outer(&x[0].index(ix![1]));
+        }
+        functions FLOATS {
+            power3 (-4., 4.) => |x| x[0].powi(3);
+            power7 (-4., 4.) => |x| x[0].powi(7);
+            relu6 (-4., 8.) => |x| nn::relu6(&x[0]);
+            leaky_relu (-4., 4.) => |x| nn::leaky_relu(&x[0], 0.01);
+            elu (-4., 4.) => |x| nn::elu(&x[0], 1.0);
+            selu (-4., 4.) => |x| nn::selu(&x[0]);
+            celu (-4., 4.) => |x| nn::celu(&x[0], 1.0);
+            gelu (-4., 4.) => |x| nn::gelu(&x[0]);
+            gelu_exact (-4., 4.) => |x| nn::gelu_exact(&x[0]);
+            silu (-4., 4.) => |x| nn::silu(&x[0]);
+            softplus (-4., 4.) => |x| nn::softplus(&x[0]);
+            log_sigmoid (-4., 4.) => |x| nn::log_sigmoid(&x[0]);
+            hard_sigmoid (-4., 4.) => |x| nn::hard_sigmoid(&x[0]);
+            hard_silu (-4., 4.) => |x| nn::hard_silu(&x[0]);
+            hard_tanh (-4., 4.) => |x| nn::hard_tanh(&x[0]);
+            soft_sign (-4., 4.) => |x| nn::soft_sign(&x[0]);
+            mish (-4., 4.) => |x| nn::mish(&x[0]);
+            squareplus (-4., 4.) => |x| nn::squareplus(&x[0], 4.0);
+            lgamma (0.1, 8.) => |x| nn::lgamma(&x[0]);
+            digamma (0.1, 8.) => |x| nn::digamma(&x[0]);
+            sinc (-4., 4.) => |x| nn::sinc(&x[0]);
+        }
+        functions INTEGERS {
+            population_count (-100., 100.) => |x| x[0].population_count();
+            polynomial (-100., 100.) => |x| (&x[0] * 3 + 1) * &x[0] - 7;
+            hash (-100., 100.) => |x| (x[0].bit_xor(&x[0].shift_right(15)) * 73_244_475).bit_xor(12_345);
+            one_hot (0., 1000.) => |x| x[0].index(ix![0]).one_hot(SIDE, DType::F32);
+        }
+        axes NUMBERS {
+            sum (-4., 4.) => |x, axis| x[0].sum_axes(axis);
+            prod (0.9, 1.1) => |x, axis| x[0].prod_axes(axis);
+            max (-4., 4.) => |x, axis| x[0].max_axes(axis);
+            min (-4., 4.) => |x, axis| x[0].min_axes(axis);
+            argmax (-4., 4.) => |x, axis| x[0].argmax(axis);
+            any (-4., 4.) => |x, axis| x[0].any_axes(axis);
+            all (-4., 4.) => |x, axis| x[0].all_axes(axis);
+            count_nonzero (-4., 4.) => |x, axis| x[0].count_nonzero_axes(axis);
+            cumsum (-4., 4.) => |x, axis| x[0].cumsum(axis);
+            cumprod (0.9, 1.1) => |x, axis| x[0].cumprod(axis);
+            cummax (-4., 4.) => |x, axis| x[0].cummax(axis);
+            sort (-1000., 1000.) => |x, axis| x[0].sort(axis);
+            argsort (-1000., 1000.) => |x, axis| x[0].argsort(axis);
+            take (-4., 4.), (0., 1000., "i32") => |x, axis| x[0].take(&row(&x[1]), axis);
+            take_along_axis (-4., 4.), (0., 1000., "i32") => |x, axis| x[0].take_along_axis(&x[1], axis);
+            reverse (-4., 4.) => |x, axis| x[0].reverse(axis);
+            roll (-4., 4.) => |x, axis| x[0].roll(3, axis);
+            repeat (-4., 4.) => |x, axis| x[0].repeat(2, axis);
+            concatenate (-4., 4.), (-4., 4.) => |x, axis| Tensor::concatenate(&x[..2], axis);
+            stack (-4., 4.), (-4., 4.) => |x, axis| Tensor::stack(&x[..2], axis);
+            pad (-4., 4.) => |x, axis| x[0].pad(0, if axis == 1 { [(0, 0), (3, 5)] } else { [(3, 5), (0, 0)] });
+            slice (-4., 4.) => |x, axis| if axis == 1 { x[0].index(ix![.., 3..900]) } else { x[0].index(ix![3..900]) };
+            broadcast_add (-4., 4.) => |x, axis| &x[0] + x[0].index(ix![0]).expand_dims(1 - axis);
+        }
+        axes FLOATS {
+            mean (-4., 4.) => |x, axis| x[0].mean_axes(axis);
+            variance (-4., 4.) => |x, axis| x[0].variance_axes(axis);
+            norm (-4., 4.) => |x, axis| x[0].norm_axes(axis);
+            logsumexp (-4., 4.) => |x, axis| nn::logsumexp(&x[0], axis);
+            softmax (-4., 4.) => |x, axis| nn::softmax(&x[0], axis);
+            log_softmax (-4., 4.) => |x, axis| nn::log_softmax(&x[0], axis);
+            standardize (-4., 4.) => |x, axis| nn::standardize(&x[0], axis, 1e-5);
+            cumlogsumexp (-4., 4.) => |x, axis| x[0].cumlogsumexp(axis);
+        }
+        axes BOOLS {
+            any (0., 2.) => |x, axis| x[0].any_axes(axis);
+            all (0., 2.) => |x, axis| x[0].all_axes(axis);
+            count_nonzero (0., 2.) => |x, axis| x[0].count_nonzero_axes(axis);
         }
     }
+}
+
+/// The first row of a matrix.
+fn row(matrix: &Tensor) -> Tensor {
+    matrix.index(ix![0])
 }
 
 type Draw = fn(&Key, DType) -> Tensor;
 
 /// Random numbers, which have no gradient.
-fn draws() -> Vec<(&'static str, Draw)> {
+fn draws() -> Vec<(&'static str, &'static [DType], Draw)> {
+    const BOTH: &[DType] = &[DType::F32, DType::F64];
+    const SINGLE: &[DType] = &[DType::F32];
     vec![
-        ("key.uniform", |key, dtype| key.uniform(dtype, [COUNT])),
-        ("key.normal", |key, dtype| key.normal(dtype, [COUNT])),
-        ("key.gumbel", |key, dtype| key.gumbel(dtype, [COUNT])),
-        ("key.bernoulli", |key, _| key.bernoulli(0.5, [COUNT])),
-        ("key.gamma", |key, dtype| {
+        ("key.bits", SINGLE, |key, _| key.bits([COUNT])),
+        ("key.uniform", FLOATS, |key, dtype| {
+            key.uniform(dtype, [COUNT])
+        }),
+        ("key.normal", FLOATS, |key, dtype| {
+            key.normal(dtype, [COUNT])
+        }),
+        ("key.truncated_normal", BOTH, |key, dtype| {
+            key.truncated_normal(dtype, [COUNT], -2.0, 2.0)
+        }),
+        ("key.gumbel", BOTH, |key, dtype| key.gumbel(dtype, [COUNT])),
+        ("key.exponential", BOTH, |key, dtype| {
+            key.exponential(dtype, [COUNT])
+        }),
+        ("key.laplace", BOTH, |key, dtype| {
+            key.laplace(dtype, [COUNT])
+        }),
+        ("key.logistic", BOTH, |key, dtype| {
+            key.logistic(dtype, [COUNT])
+        }),
+        ("key.rademacher", BOTH, |key, dtype| {
+            key.rademacher(dtype, [COUNT])
+        }),
+        ("key.bernoulli", SINGLE, |key, _| {
+            key.bernoulli(0.5, [COUNT])
+        }),
+        ("key.randint", SINGLE, |key, _| {
+            key.randint([COUNT], 0, 1000)
+        }),
+        ("key.permutation", SINGLE, |key, _| key.permutation(COUNT)),
+        ("key.categorical", SINGLE, |key, dtype| {
+            key.categorical(&Tensor::zeros(dtype, [SIDE]), [SIDE])
+        }),
+        ("key.gamma", BOTH, |key, dtype| {
             key.gamma(&Tensor::full(dtype, [], 2.0), [COUNT])
+        }),
+        ("key.beta", BOTH, |key, dtype| {
+            let two = Tensor::full(dtype, [], 2.0);
+            key.beta(&two, &two, [COUNT])
+        }),
+        ("key.poisson", SINGLE, |key, dtype| {
+            key.poisson(&Tensor::full(dtype, [], 4.0), [COUNT])
         }),
     ]
 }
@@ -150,64 +314,114 @@ fn draws() -> Vec<(&'static str, Draw)> {
 /// Prints the least time of a call in microseconds, and the mean of its results, and waits if `jax_operations.py` measures in turn.
 fn measure(
     [name, dtype, operation]: [&str; 3],
-    intervals: &[(f32, f32)],
+    operands: &[Operand],
     mut call: impl FnMut() -> Vec<Tensor>,
 ) {
     let mean = |result: &Tensor| result.convert(DType::F64).mean().item::<f64>();
     let mean: f64 = call().iter().map(mean).sum();
     let mut least = f64::INFINITY;
-    // Other work on the machine only adds to a time.
-    for _ in 0..support::samples(30) {
+    // Other work on the machine only adds to a time. Long calls are repeated less.
+    let (count, begin) = (support::samples(30), Instant::now());
+    for sample in 0..count {
         let start = Instant::now();
         call();
         least = least.min(start.elapsed().as_secs_f64() * 1e6);
+        if sample >= 2 && begin.elapsed().as_secs_f64() > 0.5 {
+            break;
+        }
     }
-    let intervals: Vec<[f32; 2]> = intervals.iter().map(|&(low, high)| [low, high]).collect();
+    let operands: Vec<String> = operands
+        .iter()
+        .map(|(low, high, dtype)| format!("[{low}, {high}, \"{dtype}\"]"))
+        .collect();
     println!(
-        "{{\"name\":\"{name}\",\"dtype\":\"{dtype}\",\"op\":\"{operation}\",\"intervals\":{intervals:?},\"us\":{least},\"mean\":{mean}}}"
+        "{{\"name\":\"{name}\",\"dtype\":\"{dtype}\",\"op\":\"{operation}\",\"operands\":[{}],\"us\":{least},\"mean\":{mean}}}",
+        operands.join(", ")
     );
     if std::env::args().any(|argument| argument == "--turns") {
         std::io::stdin().read_line(&mut String::new()).unwrap();
     }
 }
 
-fn run(case: &Case, (name, dtype): (&str, DType)) {
-    let operand = |(stream, &(low, high)): (u64, &(f32, f32))| {
-        let unit = Tensor::new([COUNT], workload::uniform(stream, COUNT, 1.0));
-        ((unit + 1.0) * f64::from((high - low) / 2.0) + f64::from(low)).convert(dtype)
+fn run(case: &'static Case, dtype: DType) {
+    let operand = |(stream, &(low, high, own)): (u64, &Operand)| {
+        let unit = Tensor::new([SIDE, SIDE], workload::uniform(stream, COUNT, 1.0));
+        let own = match own {
+            "" => dtype,
+            "bool" => DType::Bool,
+            _ => DType::I32,
+        };
+        let number = (unit + 1.0) * f64::from((high - low) / 2.0) + f64::from(low);
+        // A conversion to bool tells 0 from other numbers.
+        let number = if own == DType::Bool {
+            number.floor()
+        } else {
+            number
+        };
+        number.convert(own)
     };
-    let x: Vec<Tensor> = (10..).zip(case.intervals).map(operand).collect();
-    let apply = case.apply;
-    let forward = jit(move |x: Vec<Tensor>| apply(&x));
-    measure([case.name, name, "forward"], case.intervals, || {
+    let x: Vec<Tensor> = (10..).zip(&case.operands).map(operand).collect();
+    let dtype_name = dtype.to_string();
+    let title = |operation| [case.name.as_str(), dtype_name.as_str(), operation];
+    let forward = jit(move |x: Vec<Tensor>| (case.apply)(&x));
+    measure(title("forward"), &case.operands, || {
         vec![forward(x.clone())]
     });
-    if forward(x.clone()).dtype() != dtype {
+    let cotangent = forward(x.clone());
+    if !dtype.is_float() || cotangent.dtype() != dtype {
         return;
     }
-    let gradient = jit(move |x: Vec<Tensor>| grad(|x: &Vec<Tensor>| apply(x).sum())(&x));
-    measure([case.name, name, "gradient"], case.intervals, || {
-        gradient(x.clone()).leaves().to_vec()
+    // The gradient for the floats, whose places the others keep.
+    let gradient = jit(move |(x, cotangent): (Vec<Tensor>, Tensor)| {
+        let floats: Vec<Tensor> = x.iter().filter(|x| x.dtype().is_float()).cloned().collect();
+        let loss = |floats: &Vec<Tensor>| {
+            let mut floats = floats.iter();
+            let place = |x: &Tensor| match x.dtype().is_float() {
+                true => floats.next().unwrap().clone(),
+                false => x.clone(),
+            };
+            let x: Vec<Tensor> = x.iter().map(place).collect();
+            ((case.apply)(&x) * &cotangent).sum()
+        };
+        grad(loss)(&floats)
+    });
+    measure(title("gradient"), &case.operands, || {
+        let gradient = gradient((x.clone(), cotangent.clone()));
+        gradient.leaves().to_vec()
     });
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args()
+    let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
         .collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
-    let dtypes = [("f32", DType::F32), ("f64", DType::F64)];
-    for case in cases().iter().filter(|case| is_wanted(case.name)) {
-        dtypes.into_iter().for_each(|dtype| run(case, dtype));
+    let dtypes = ["f32", "f64", "bf16", "i32", "bool"];
+    let (chosen, names): (Vec<String>, Vec<String>) = arguments
+        .into_iter()
+        .partition(|argument| dtypes.contains(&argument.as_str()));
+    let has =
+        |names: &[String], name: &str| names.is_empty() || names.iter().any(|other| other == name);
+    // `sum` also names `sum.rows`.
+    let is_named = |name: &str| {
+        has(&names, name)
+            || name
+                .split_once('.')
+                .is_some_and(|(first, _)| has(&names, first))
+    };
+    let is_chosen = |dtype: &DType| has(&chosen, &dtype.to_string());
+    let cases: &'static [Case] = cases().leak();
+    for case in cases.iter().filter(|case| is_named(&case.name)) {
+        for &dtype in case.dtypes.iter().filter(|dtype| is_chosen(dtype)) {
+            run(case, dtype);
+        }
     }
-    for (name, draw) in draws().into_iter().filter(|(name, _)| is_wanted(name)) {
-        for (dtype_name, dtype) in dtypes {
+    for (name, dtypes, draw) in draws().into_iter().filter(|draw| is_named(draw.0)) {
+        for &dtype in dtypes.iter().filter(|dtype| is_chosen(dtype)) {
             let (key, jitted) = (Key::new(1), jit(move |key: Key| draw(&key, dtype)));
-            measure([name, dtype_name, "eager"], &[], || vec![draw(&key, dtype)]);
-            measure([name, dtype_name, "jitted"], &[], || {
-                vec![jitted(key.clone())]
-            });
+            let title = dtype.to_string();
+            measure([name, &title, "eager"], &[], || vec![draw(&key, dtype)]);
+            measure([name, &title, "jitted"], &[], || vec![jitted(key.clone())]);
         }
     }
 }
