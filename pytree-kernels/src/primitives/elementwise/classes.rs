@@ -1,6 +1,6 @@
 //! The types in which kernels compute, and how the elements of each dtype become numbers of such a type and back.
 //!
-//! Half-precision floats are computed as f32, and all integers as i64. Narrower elements are widened tile by tile, never as a
+//! Half-precision floats are computed as f32, u32 as i64, and narrower integers as i32. Narrower elements are widened tile by tile, never as a
 //! whole array, and no loop is compiled for them.
 
 #![allow(
@@ -105,7 +105,7 @@ fn other_class() -> ! {
 }
 
 #[inline(always)]
-fn widen<T: Copy + Into<i64>>(elements: &[T], tile: &mut [i64]) {
+fn widen<T: Copy + Into<I>, I>(elements: &[T], tile: &mut [I]) {
     for (number, &element) in tile.iter_mut().zip(elements) {
         *number = element.into();
     }
@@ -199,12 +199,12 @@ single_classes! {
 }
 
 macro_rules! integer_class {
-    ($($variant:ident($integer:ty)),*) => {
-        impl Class for i64 {
+    ($class:ident($own:ident): $($variant:ident($integer:ty)),*) => {
+        impl Class for $class {
             #[inline(always)]
             fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
                 match memory {
-                    Memory::I64(target) => Some(target),
+                    Memory::$own(target) => Some(target),
                     _ => None,
                 }
             }
@@ -247,15 +247,8 @@ macro_rules! integer_class {
         }
     };
 }
-integer_class!(
-    I8(i8),
-    I16(i16),
-    I32(i32),
-    I64(i64),
-    U8(u8),
-    U16(u16),
-    U32(u32)
-);
+integer_class!(i32(I32): I8(i8), I16(i16), I32(i32), U8(u8), U16(u16));
+integer_class!(i64(I64): U32(u32), I64(i64));
 
 /// Runs an expression with `$class` as an alias of the type in which kernels compute the elements of a dtype.
 macro_rules! with_class {
@@ -273,6 +266,10 @@ macro_rules! with_class {
                 type $class = f64;
                 $body
             }
+            DType::I32 => {
+                type $class = i32;
+                $body
+            }
             _ => {
                 type $class = i64;
                 $body
@@ -287,7 +284,8 @@ pub(super) fn class_of(dtype: DType) -> DType {
     match dtype {
         DType::Bool | DType::F64 => dtype,
         _ if dtype.is_float() => DType::F32,
-        _ => DType::I64,
+        DType::U32 | DType::I64 => DType::I64,
+        _ => DType::I32,
     }
 }
 
@@ -320,18 +318,27 @@ macro_rules! conversions {
 conversions! {
     f32 => f32: |x, range| x;
     f32 => f64: |x, range| x.into();
+    f32 => i32: |x, range| (x as i32).clamp(range.0 as i32, range.1 as i32);
     f32 => i64: |x, range| (x as i64).clamp(range.0, range.1);
     f32 => bool: |x, range| x != 0.0;
     f64 => f32: |x, range| x as f32;
     f64 => f64: |x, range| x;
+    f64 => i32: |x, range| (x as i32).clamp(range.0 as i32, range.1 as i32);
     f64 => i64: |x, range| (x as i64).clamp(range.0, range.1);
     f64 => bool: |x, range| x != 0.0;
+    i32 => f32: |x, range| x as f32;
+    i32 => f64: |x, range| x.into();
+    i32 => i32: |x, range| x;
+    i32 => i64: |x, range| x.into();
+    i32 => bool: |x, range| x != 0;
     i64 => f32: |x, range| x as f32;
     i64 => f64: |x, range| x as f64;
+    i64 => i32: |x, range| x as i32;
     i64 => i64: |x, range| x;
     i64 => bool: |x, range| x != 0;
     bool => f32: |x, range| u8::from(x).into();
     bool => f64: |x, range| u8::from(x).into();
+    bool => i32: |x, range| x.into();
     bool => i64: |x, range| x.into();
     bool => bool: |x, range| x;
 }

@@ -1,4 +1,5 @@
-//! The scalar function of each operation, for each type in which kernels compute: `f32`, `f64`, `i64` for all integers, and `bool`.
+//! The scalar function of each operation, for each type in which kernels compute: `f32`, `f64`, `i32` and `i64` for all integers, and
+//! `bool`.
 //!
 //! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. A long function is
 //! called in a closure that is always inlined: the compiler does not inline long functions that are arguments, and functions that are
@@ -57,6 +58,25 @@ fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
     ))
 }
 
+/// Computes a power of a float with an exponent below 32 in the steps of `powi`, but without a loop that ends by the exponent.
+macro_rules! small_power {
+    ($x:expr, $exponent:expr) => {{
+        let (mut power, mut square, exponent) = (1.0, $x, $exponent);
+        let mut bit = 0;
+        while bit < 5 {
+            let product = power * square;
+            power = if exponent >> bit & 1 == 1 {
+                product
+            } else {
+                power
+            };
+            square *= square;
+            bit += 1;
+        }
+        power
+    }};
+}
+
 macro_rules! floats {
     ($($float:ident, $erf:path, $erfc:path, $erf_inv:path, $is_central:expr, $central_erf_inv:path;)*) => {$(
         impl Kernels for $float {
@@ -100,6 +120,10 @@ macro_rules! floats {
                     Unary::IntegerPower(2) => elements.map(|x| x * x),
                     Unary::IntegerPower(3) => elements.map(|x| x * x * x),
                     Unary::IntegerPower(4) => elements.map(|x| (x * x) * (x * x)),
+                    Unary::IntegerPower(exponent @ -31..=31) => elements.map(#[inline(always)] |x| {
+                        let power = small_power!(x, exponent.unsigned_abs());
+                        if exponent < 0 { 1.0 / power } else { power }
+                    }),
                     Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
                     Unary::StopGradient => elements.map(|x| x),
                     Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::dtype()),
@@ -135,93 +159,110 @@ floats! {
     f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::is_central, special::central_erf_inv_f64;
 }
 
-/// Returns a power of an integer, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1,
-/// and 0 for other bases. JAX does not define the negative powers of other bases, and NumPy raises an error.
-#[inline(always)]
-fn integer_power(base: i64, exponent: i64) -> i64 {
-    if exponent < 0 {
-        return match base {
-            -1 | 1 if exponent % 2 != 0 => base,
-            -1 | 1 => 1,
-            _ => 0,
-        };
-    }
-    let (mut power, mut square, mut rest) = (1_i64, base, exponent);
-    while rest > 0 {
-        if rest % 2 == 1 {
-            power = power.wrapping_mul(square);
-        }
-        square = square.wrapping_mul(square);
-        rest /= 2;
-    }
-    power
+/// The functions of integers that the library of Rust lacks.
+trait Integer: Sized {
+    /// Returns the bits of an integer of this type that an integer of a dtype has.
+    fn own_bits(dtype: DType) -> Self;
+    /// Returns a power, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1, and 0 for other bases.
+    /// JAX does not define the negative powers of other bases, and NumPy raises an error.
+    fn power(self, exponent: Self) -> Self;
 }
 
-/// All integers are computed as i64. The lower bits of a result are those of the dtype's own arithmetic, which wraps around.
-impl Kernels for i64 {
-    #[inline(always)]
-    fn unary<M: Map<Self>>(operation: Unary, dtype: DType, elements: M) -> M::Output {
-        match operation {
-            Unary::Neg => elements.map(Self::wrapping_neg),
-            Unary::Abs => elements.map(Self::wrapping_abs),
-            Unary::Sign => elements.map(Self::signum),
-            Unary::Not => elements.map(|x| !x),
-            Unary::PopulationCount => {
-                let own = own_bits(dtype);
-                elements.map(|x| Self::from((x & own).count_ones()))
+/// The integer types in which kernels compute. The lower bits of a result are those of the arithmetic of a narrower dtype, which wraps
+/// around.
+macro_rules! integers {
+    ($($integer:ident),*) => {$(
+        impl Integer for $integer {
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "the type has all bits of the dtype")]
+            fn own_bits(dtype: DType) -> Self {
+                (u64::MAX >> (u64::BITS as usize - 8 * dtype.bytes())).cast_signed() as Self
             }
-            Unary::IntegerPower(exponent) => {
-                elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
-            }
-            Unary::StopGradient => elements.map(|x| x),
-            _ => no_kernel(&operation, dtype),
-        }
-    }
 
-    #[inline(always)]
-    fn binary<Z: Zip<Self>>(operation: Binary, dtype: DType, elements: Z) -> Z::Output {
-        let own = own_bits(dtype);
-        // A shift by the width of the dtype or more returns the fill value.
-        let width = Self::from(own.count_ones());
-        let inside = |r: Self| (0..width).contains(&r);
-        match operation {
-            Binary::Add => elements.zip(Self::wrapping_add),
-            Binary::Sub => elements.zip(Self::wrapping_sub),
-            Binary::Mul => elements.zip(Self::wrapping_mul),
-            // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
-            Binary::Div => elements.zip(|l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
-            Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
-            Binary::Pow => elements.zip(integer_power),
-            Binary::Max => elements.zip(Self::max),
-            Binary::Min => elements.zip(Self::min),
-            Binary::And => elements.zip(|l, r| l & r),
-            Binary::Or => elements.zip(|l, r| l | r),
-            Binary::Xor => elements.zip(|l, r| l ^ r),
-            Binary::ShiftLeft => elements.zip(|l, r| if inside(r) { l << r } else { 0 }),
-            Binary::ShiftRight => elements.zip(|l, r| {
-                if inside(r) {
-                    ((l & own).cast_unsigned() >> r).cast_signed()
-                } else {
-                    0
+            #[inline(always)]
+            fn power(self, exponent: Self) -> Self {
+                if exponent < 0 {
+                    return match self {
+                        -1 | 1 if exponent % 2 != 0 => self,
+                        -1 | 1 => 1,
+                        _ => 0,
+                    };
                 }
-            }),
-            Binary::ShiftRightArithmetic => {
-                let above = Self::from(own.leading_zeros());
-                elements.zip(|l, r| {
-                    let signed = l << above >> above;
-                    signed >> if inside(r) { r } else { width - 1 }
-                })
+                let (mut power, mut square, mut rest) = (1, self, exponent);
+                while rest > 0 {
+                    if rest % 2 == 1 {
+                        power = Self::wrapping_mul(power, square);
+                    }
+                    square = square.wrapping_mul(square);
+                    rest /= 2;
+                }
+                power
             }
-            Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, dtype),
         }
-    }
-}
 
-/// Returns the bits of an i64 that an integer of a dtype has.
-#[inline(always)]
-fn own_bits(dtype: DType) -> i64 {
-    (u64::MAX >> (u64::BITS as usize - 8 * dtype.bytes())).cast_signed()
+        impl Kernels for $integer {
+            #[inline(always)]
+            fn unary<M: Map<Self>>(operation: Unary, dtype: DType, elements: M) -> M::Output {
+                match operation {
+                    Unary::Neg => elements.map(Self::wrapping_neg),
+                    Unary::Abs => elements.map(Self::wrapping_abs),
+                    Unary::Sign => elements.map(Self::signum),
+                    Unary::Not => elements.map(|x| !x),
+                    Unary::PopulationCount => {
+                        let own = Self::own_bits(dtype);
+                        elements.map(|x| (x & own).count_ones().cast_signed().into())
+                    }
+                    Unary::IntegerPower(2) => elements.map(|x| x.wrapping_mul(x)),
+                    Unary::IntegerPower(exponent) => {
+                        elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
+                    }
+                    Unary::StopGradient => elements.map(|x| x),
+                    _ => no_kernel(&operation, dtype),
+                }
+            }
+
+            #[inline(always)]
+            fn binary<Z: Zip<Self>>(operation: Binary, dtype: DType, elements: Z) -> Z::Output {
+                let own = Self::own_bits(dtype);
+                // A shift by the width of the dtype or more returns the fill value.
+                let width = Self::from(own.count_ones().cast_signed());
+                let inside = |r: Self| (0..width).contains(&r);
+                match operation {
+                    Binary::Add => elements.zip(Self::wrapping_add),
+                    Binary::Sub => elements.zip(Self::wrapping_sub),
+                    Binary::Mul => elements.zip(Self::wrapping_mul),
+                    // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
+                    Binary::Div => elements.zip(|l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
+                    Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
+                    Binary::Pow => elements.zip(Self::power),
+                    Binary::Max => elements.zip(Self::max),
+                    Binary::Min => elements.zip(Self::min),
+                    Binary::And => elements.zip(|l, r| l & r),
+                    Binary::Or => elements.zip(|l, r| l | r),
+                    Binary::Xor => elements.zip(|l, r| l ^ r),
+                    // The widths of the shifts that are not used are limited, so that the loops contain no branch.
+                    Binary::ShiftLeft => elements.zip(|l, r| {
+                        let shifted = l << (r & (width - 1));
+                        if inside(r) { shifted } else { 0 }
+                    }),
+                    Binary::ShiftRight => elements.zip(|l, r| {
+                        let shifted = ((l & own).cast_unsigned() >> (r & (width - 1))).cast_signed();
+                        if inside(r) { shifted } else { 0 }
+                    }),
+                    Binary::ShiftRightArithmetic => {
+                        let above = own.leading_zeros();
+                        elements.zip(|l, r| {
+                            let signed = l << above >> above;
+                            signed >> if inside(r) { r } else { width - 1 }
+                        })
+                    }
+                    Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, dtype),
+                }
+            }
+        }
+    )*};
 }
+integers!(i32, i64);
 
 impl Kernels for bool {
     #[inline(always)]

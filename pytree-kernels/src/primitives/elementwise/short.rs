@@ -33,7 +33,8 @@ pub struct Register {
 #[derive(Clone, Debug, Default)]
 struct Numbers {
     bools: Vec<bool>,
-    integers: Vec<i64>,
+    integers: Vec<i32>,
+    longs: Vec<i64>,
     singles: Vec<f32>,
     doubles: Vec<f64>,
 }
@@ -41,7 +42,8 @@ struct Numbers {
 /// The memory of [`Numbers`] while a program runs.
 struct Targets<'a> {
     bools: Target<'a, bool>,
-    integers: Target<'a, i64>,
+    integers: Target<'a, i32>,
+    longs: Target<'a, i64>,
     singles: Target<'a, f32>,
     doubles: Target<'a, f64>,
 }
@@ -93,7 +95,8 @@ macro_rules! held {
 }
 held! {
     bool bools;
-    i64 integers { Add: i64::wrapping_add, Sub: i64::wrapping_sub, Mul: i64::wrapping_mul };
+    i32 integers { Add: i32::wrapping_add, Sub: i32::wrapping_sub, Mul: i32::wrapping_mul };
+    i64 longs { Add: i64::wrapping_add, Sub: i64::wrapping_sub, Mul: i64::wrapping_mul };
     f32 singles { Add: |x, y| x + y, Sub: |x, y| x - y, Mul: |x, y| x * y, Div: |x, y| x / y };
     f64 doubles { Add: |x, y| x + y, Sub: |x, y| x - y, Mul: |x, y| x * y, Div: |x, y| x / y };
 }
@@ -348,12 +351,14 @@ impl Running<'_> {
         let Numbers {
             bools,
             integers,
+            longs,
             singles,
             doubles,
         } = &mut self.numbers;
         let targets = Targets {
             bools: Target::new(bools),
             integers: Target::new(integers),
+            longs: Target::new(longs),
             singles: Target::new(singles),
             doubles: Target::new(doubles),
         };
@@ -459,19 +464,20 @@ impl Instruction {
     )]
     fn wrap(&self, targets: &Targets<'_>) {
         macro_rules! wrap {
-            ($integer:ty) => {{
+            ($integer:ty as $class:ty) => {{
                 let (numbers, output) =
                     (operand(targets, self.output), output(targets, self.output));
-                each_one(numbers, output, |number: i64| i64::from(number as $integer));
+                each_one(numbers, output, |number: $class| {
+                    <$class>::from(number as $integer)
+                });
             }};
         }
         match self.output.dtype {
-            DType::I8 => wrap!(i8),
-            DType::I16 => wrap!(i16),
-            DType::I32 => wrap!(i32),
-            DType::U8 => wrap!(u8),
-            DType::U16 => wrap!(u16),
-            DType::U32 => wrap!(u32),
+            DType::I8 => wrap!(i8 as i32),
+            DType::I16 => wrap!(i16 as i32),
+            DType::U8 => wrap!(u8 as i32),
+            DType::U16 => wrap!(u16 as i32),
+            DType::U32 => wrap!(u32 as i64),
             _ => {}
         }
     }
