@@ -204,6 +204,13 @@ fn scatter_blocks<T: ArrayElement>(
         let positions = &positions[example * per_batch..][..per_batch];
         for row in 0..before {
             let base = (example * before + row) * length;
+            if after == 1 {
+                let result = &mut result[base..base + length];
+                for (&position, update) in positions.iter().zip(&mut updates) {
+                    result[position] = combine(result[position], update[0]);
+                }
+                continue;
+            }
             for (&position, update) in positions.iter().zip(&mut updates) {
                 let target = &mut result[(base + position) * after..][..after];
                 target

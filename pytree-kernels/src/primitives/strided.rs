@@ -61,6 +61,18 @@ fn gather_into<T: Bits>(
         ([], _) => target[0] = source[at],
         ([_], [0]) => target.fill(source[at]),
         ([length], [1]) => target.copy_from_slice(&source[at..at + length]),
+        ([length], [-1]) => {
+            let reversed = source[at + 1 - length..=at].iter().rev();
+            let pairs = target.iter_mut().zip(reversed);
+            pairs.for_each(|(target, &element)| *target = element);
+        }
+        ([length, times], [1, 0]) => {
+            let elements = &source[at..at + length];
+            let runs = target.chunks_exact_mut(*times);
+            for (run, &element) in runs.zip(elements) {
+                run.iter_mut().for_each(|target| *target = element);
+            }
+        }
         ([_], [step]) => {
             let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
             target
@@ -182,5 +194,22 @@ fn transpose_into<T: Bits>(
                     .for_each(|(target, column)| *target = column[row]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reversed_and_repeated_elements_are_found() {
+        let source = Array::new([2, 3], (0..6).collect::<Vec<i32>>());
+        let found = |shape: &[usize], strides: &[isize], offset| {
+            let result = gather(&source, shape, strides, offset);
+            result.elements::<i32>().to_vec()
+        };
+        assert_eq!(found(&[2, 3], &[3, -1], 2), [2, 1, 0, 5, 4, 3]);
+        assert_eq!(found(&[6], &[-1], 5), [5, 4, 3, 2, 1, 0]);
+        assert_eq!(found(&[3, 2], &[1, 0], 3), [3, 3, 4, 4, 5, 5]);
     }
 }
