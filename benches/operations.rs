@@ -6,6 +6,7 @@
 //! and measures the case in JAX meanwhile.
 
 #![allow(
+    clippy::needless_borrows_for_generic_args,
     clippy::pedantic,
     clippy::unwrap_used,
     missing_docs,
@@ -35,11 +36,13 @@ const BOOLS: &[DType] = &[DType::Bool];
 /// The least and the greatest element of an operand, and its dtype, which is the dtype of the case if it is empty.
 type Operand = (f32, f32, &'static str);
 
+type Function = Box<dyn Fn(&[Tensor]) -> Tensor + Send + Sync>;
+
 struct Case {
     name: String,
     dtypes: &'static [DType],
     operands: Vec<Operand>,
-    apply: Box<dyn Fn(&[Tensor]) -> Tensor + Send + Sync>,
+    apply: Function,
 }
 
 macro_rules! operand {
@@ -55,7 +58,7 @@ macro_rules! operand {
 /// axis, each with its operands. A function along an axis is measured along rows and along columns.
 macro_rules! cases {
     ($($kind:ident $dtypes:ident { $($rows:tt)* })*) => {{
-        let mut cases = Vec::new();
+        let mut cases = Vec::<Case>::default();
         $(cases!(@$kind cases, $dtypes, $($rows)*);)*
         cases
     }};

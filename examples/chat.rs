@@ -8,7 +8,7 @@
 //! cargo run --release --features tokenizers --example chat -- models/SmolLM2-135M-Instruct
 //! ```
 //!
-//! `--bf16` converts the weights to bf16, and `--int8` to integers of 8 bits. `--greedy` takes the most likely token each time.
+//! `--bf16` converts the weights to bf16, or `--int8` to integers of 8 bits. `--greedy` takes the most likely token each time.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -35,6 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [path] = &arguments[..] else {
         return Err("write the folder of a model, and --bf16, --int8 or --greedy".into());
     };
+    if bf16 && int8 {
+        return Err("write one of --bf16 and --int8".into());
+    }
     let tokenizer = Tokenizer::from_pretrained(path)?;
     let chat = Chat {
         tokenizer,

@@ -39,6 +39,12 @@ impl Default for GenerateOptions {
     }
 }
 
+/// Takes the model, the texts and a key, and returns the first token of each text.
+type Start<M> = JitRef<(Lent<M>, Starts, Key), (Tensor, State<M>)>;
+
+/// Takes the decoder, what changes, the last token of each text and a key, and returns the next tokens.
+type Step<M> = JitMut<(Mut<M>, Mut<State<M>>, Tensor, Key), Tensor>;
+
 /// The leaves of the caches of a model.
 type Caches<M> = Partition<M, Tensor>;
 
@@ -75,8 +81,8 @@ pub struct Generator<M: LanguageModel> {
     vocabulary: usize,
     context: Option<usize>,
     calls: u32,
-    start: JitRef<(Lent<M>, Starts, Key), (Tensor, State<M>)>,
-    step: JitMut<(Mut<M>, Mut<State<M>>, Tensor, Key), Tensor>,
+    start: Start<M>,
+    step: Step<M>,
 }
 
 /// The texts that are continued.
@@ -226,18 +232,19 @@ impl<M: LanguageModel> Generator<M> {
             return Ok(found);
         }
         let longest = texts.iter().map(Vec::len).max().unwrap_or_default();
-        let lengths: Vec<i64> = texts.iter().map(|text| text.len() as i64).collect();
+        let length = |text: &Vec<i32>| i32::try_from(text.len()).unwrap_or(i32::MAX);
+        let lengths: Vec<i32> = texts.iter().map(length).collect();
         let padded = padded_length(longest, self.context);
         let mut cache_length = padded.next_power_of_two().max(64);
         let starts = Starts {
             ids: padded_ids(&texts, padded),
-            lengths: Tensor::new([texts.len()], lengths).convert(DType::I32),
+            lengths: Tensor::new([texts.len()], lengths),
             cache_length,
         };
         let key = self.options.key.fold_in(self.calls);
         self.calls = self.calls.wrapping_add(1);
         let (mut tokens, mut state) = (self.start)((&self.model, starts, key.fold_in(0_u32)));
-        for count in 1.. {
+        for (count, number) in (1..).zip(1_u32..) {
             for (text, token) in tokens.to_vec::<i32>().into_iter().enumerate() {
                 if is_open[text] {
                     found[text].push(token);
@@ -253,12 +260,7 @@ impl<M: LanguageModel> Generator<M> {
                 let larger = self.model.with_cache(&[texts.len()], cache_length);
                 state.caches = grown(&state.caches, &partition::filter(&larger, &caches()));
             }
-            tokens = (self.step)((
-                &mut self.decoder,
-                &mut state,
-                tokens,
-                key.fold_in(count as u32),
-            ));
+            tokens = (self.step)((&mut self.decoder, &mut state, tokens, key.fold_in(number)));
         }
         Ok(found)
     }

@@ -80,7 +80,7 @@ impl Sampling {
 
     /// Whether the choice depends on the earlier tokens of a text.
     pub(crate) fn needs_seen(&self) -> bool {
-        self.repetition_penalty != 1.0
+        (self.repetition_penalty - 1.0).abs() > 0.0
     }
 
     /// Returns the logits from which a token is drawn, -∞ for tokens that cannot be drawn: `float[*batch, vocabulary]` to
@@ -99,7 +99,7 @@ impl Sampling {
             logits = seen.select(&penalized, &logits);
         }
         if self.temperature > 0.0 {
-            logits = logits / self.temperature;
+            logits /= self.temperature;
         }
         let vocabulary = logits.shape().last().copied().unwrap_or_default();
         if let Some(top_k) = self.top_k.filter(|&top_k| top_k < vocabulary) {
@@ -113,7 +113,7 @@ impl Sampling {
             let is_kept = sums.greater(1.0 - top_p);
             let infinity = Tensor::full(DType::F32, [], f64::INFINITY);
             let least = is_kept.select(&ascending, &infinity).min_keep([-1]);
-            logits = without_less(&logits, &least.minimum(&logits.max_keep([-1])));
+            logits = without_less(&logits, &least.minimum(logits.max_keep([-1])));
         }
         logits
     }
