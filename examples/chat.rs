@@ -101,8 +101,13 @@ impl Chat {
         for line in std::io::stdin().lock().lines() {
             let line = line?;
             if is_for_chat {
-                conversation +=
-                    &format!("<|im_start|>user\n{line}<|im_end|>\n<|im_start|>assistant\n");
+                for part in [
+                    "<|im_start|>user\n",
+                    &line,
+                    "<|im_end|>\n<|im_start|>assistant\n",
+                ] {
+                    conversation += part;
+                }
             } else {
                 conversation = line;
             }
@@ -123,17 +128,20 @@ impl Chat {
         let mut decoded = self.tokenizer.inner.decode_stream(true);
         let (start, mut first) = (Instant::now(), None);
         let answers = generator.generate_with(text, |_, token| {
-            first.get_or_insert_with(|| start.elapsed());
+            first.get_or_insert_with(Instant::now);
             if let Ok(Some(piece)) = decoded.step(token.cast_unsigned()) {
                 print!("{piece}");
                 let _ = std::io::stdout().flush();
             }
             ControlFlow::Continue(())
         })?;
-        let first = first.unwrap_or_default();
+        let first = first.unwrap_or(start);
         let further = answers[0].len() - 1;
-        let speed = further as f64 / (start.elapsed() - first).as_secs_f64();
-        println!("\n[first token after {first:.1?}, then {speed:.1} tokens per second]");
+        let speed = further as f64 / first.elapsed().as_secs_f64();
+        println!(
+            "\n[first token after {:.1?}, then {speed:.1} tokens per second]",
+            first.duration_since(start)
+        );
         Ok(self.tokenizer.decode(&answers[0])?)
     }
 }
