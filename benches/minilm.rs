@@ -10,7 +10,6 @@
     reason = "a benchmark is read as a script"
 )]
 
-#[allow(dead_code, reason = "this program measures steps only")]
 mod support;
 
 use std::time::Instant;
