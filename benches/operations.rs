@@ -9,6 +9,7 @@
     clippy::needless_borrows_for_generic_args,
     clippy::pedantic,
     clippy::unwrap_used,
+    clippy::vec_init_then_push,
     missing_docs,
     missing_debug_implementations,
     unreachable_pub,
