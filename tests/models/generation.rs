@@ -125,7 +125,9 @@ fn quantized_models_generate() {
     let quantized = Quantized::new(&llama("smollm2"), &Filter::param());
     let text = vec![3, 1, 4, 1, 5];
     let mut generator = Generator::new(&quantized, of_tokens(8)).unwrap();
-    let found = generator.generate(&Tokens::new(&[text.clone()])).unwrap();
+    let found = generator
+        .generate(&Tokens::new(std::slice::from_ref(&text)))
+        .unwrap();
     // The same without a cache.
     let (mut all, mut model) = (text, quantized.model());
     for _ in 0..8 {
