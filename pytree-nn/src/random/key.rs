@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
-use pytree_transform::{AbstractArray, DType, Tensor, raw};
+use pytree_transform::{AbstractArray, DType, Tensor, ix, raw};
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
@@ -74,7 +74,7 @@ impl Key {
         let _called = raw::called("split");
         let stacked = self.split_stacked(count).0;
         (0..count)
-            .map(|position| Self(row(&stacked, position, 0)))
+            .map(|position| Self(stacked.index(ix![position])))
             .collect()
     }
 
@@ -166,7 +166,7 @@ impl Key {
             "cannot {operation} a stack of keys {}: expected a single key; map over the stack with `vmap`",
             self.0.info()
         );
-        (row(&self.0, 0, 0), row(&self.0, 1, 0))
+        (self.0.index(ix![0]), self.0.index(ix![1]))
     }
 }
 
@@ -213,16 +213,6 @@ macro_rules! integers {
     )*};
 }
 integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
-
-/// Returns the slice of a tensor at one position of an axis, without this axis.
-#[track_caller]
-fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
-    let index = i32::try_from(position).map_or_else(
-        |_| Tensor::from(i64::try_from(position).unwrap_or(i64::MAX)),
-        Tensor::from,
-    );
-    tensor.take(&index, axis)
-}
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
