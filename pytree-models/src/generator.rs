@@ -117,76 +117,15 @@ impl<M: LanguageModel> Generator<M> {
     pub fn new(model: &M, options: GenerateOptions) -> Result<Self, ModelError> {
         let (vocabulary, context) = (vocabulary(model), model.context());
         let mut problems = options.sampling.problems();
-        for stop in options
-            .stop
-            .iter()
-            .filter(|&&stop| !is_token(stop, vocabulary))
-        {
-            problems.push(format!("`stop`: {}", expected_token(*stop, vocabulary)));
-        }
+        let stop = options.stop.iter().copied();
+        let wrong = stop.filter(|&token| !is_token(token, vocabulary));
+        problems
+            .extend(wrong.map(|token| format!("`stop`: {}", expected_token(token, vocabulary))));
         if !problems.is_empty() {
             return Err(ModelError::Generate { problems });
         }
         let sampling = options.sampling;
         let seen_tokens = if sampling.needs_seen() { vocabulary } else { 0 };
-        let start = jit(move |(model, starts, key): (&M, Starts, Key)| {
-            let Starts {
-                ids,
-                lengths,
-                cache_length,
-            } = starts;
-            let [batch, padded] = [ids.shape()[0], ids.shape()[1]];
-            let mut model = model.with_cache(&[batch], cache_length);
-            let features = model.features(&ids);
-            let last = (&lengths - 1).expand_dims(-1).expand_dims(-1);
-            let width = features.shape()[2];
-            let last = features.take_along_axis(&last.broadcast_to([batch, 1, width]), 1);
-            let logits = model.logits(&last.squeeze(1));
-            // No class has the number -1.
-            let is_text = Tensor::arange(DType::I32, padded).less(lengths.expand_dims(-1));
-            let ids = is_text.select(&ids, &Tensor::from(-1_i32));
-            let seen = ids.one_hot(seen_tokens, DType::Bool).any_axes([1]);
-            let token = sampling.choose(&logits, &seen, &key);
-            // Further keys replace those of padding.
-            let caches = partition::filter::<M, Tensor>(&model, &caches());
-            let caches = caches.map(|leaf| {
-                if leaf.rank() == 0 {
-                    lengths.clone()
-                } else {
-                    leaf.clone()
-                }
-            });
-            (token, State { caches, seen })
-        });
-        let forward = |(decoder, caches, token): (&mut M, &mut Caches<M>, Tensor)| {
-            // A batch of one text.
-            let batch = caches.map(|leaf| {
-                if leaf.rank() == 0 {
-                    leaf.clone()
-                } else {
-                    leaf.expand_dims(0)
-                }
-            });
-            let mut model = with_caches(decoder, &batch);
-            let features = model.features(&token.reshape([1, 1]));
-            let batch = partition::filter::<M, Tensor>(&model, &self::caches());
-            *caches = batch.map(|leaf| {
-                if leaf.rank() == 0 {
-                    leaf.clone()
-                } else {
-                    leaf.squeeze(0)
-                }
-            });
-            model.logits(&features).reshape([-1])
-        };
-        let forward = vmap_mut(forward).in_axes((None, 0, 0));
-        let step = jit_mut(
-            move |(decoder, state, token, key): (&mut M, &mut State<M>, Tensor, Key)| {
-                let logits = forward((decoder, &mut state.caches, token.clone()));
-                state.seen = &state.seen | &token.one_hot(seen_tokens, DType::Bool);
-                sampling.choose(&logits, &state.seen, &key)
-            },
-        );
         Ok(Self {
             model: model.clone(),
             decoder: model.with_cache(&[1], 1),
@@ -194,8 +133,8 @@ impl<M: LanguageModel> Generator<M> {
             vocabulary,
             context,
             calls: 0,
-            start,
-            step,
+            start: start(sampling, seen_tokens),
+            step: step(sampling, seen_tokens),
         })
     }
 
@@ -227,10 +166,10 @@ impl<M: LanguageModel> Generator<M> {
     ) -> Result<Vec<Vec<i32>>, ModelError> {
         let texts = self.checked(texts)?;
         let mut found = vec![Vec::new(); texts.len()];
-        let mut is_open = vec![self.options.max_tokens > 0; texts.len()];
         if self.options.max_tokens == 0 {
             return Ok(found);
         }
+        let mut is_open = vec![true; texts.len()];
         let longest = texts.iter().map(Vec::len).max().unwrap_or_default();
         let length = |text: &Vec<i32>| i32::try_from(text.len()).unwrap_or(i32::MAX);
         let lengths: Vec<i32> = texts.iter().map(length).collect();
@@ -267,17 +206,19 @@ impl<M: LanguageModel> Generator<M> {
 
     /// Returns the tokens of each text.
     fn checked(&self, texts: &Tokens) -> Result<Vec<Vec<i32>>, ModelError> {
-        let (&[batch, padded], mask) = (texts.ids.shape(), texts.mask.to_vec::<bool>()) else {
-            let problem = format!("expected `i32[batch, tokens]`, found {}", texts.ids.info());
-            return Err(ModelError::Generate {
-                problems: vec![problem],
-            });
+        let (ids, mask) = (&texts.ids, &texts.mask);
+        let is_right = ids.dtype() == DType::I32 && mask.dtype() == DType::Bool;
+        let &[batch, padded] = ids.shape() else {
+            return Err(unlike_tokens(texts));
         };
+        if !is_right || ids.shape() != mask.shape() {
+            return Err(unlike_tokens(texts));
+        }
         let mut problems = Vec::new();
         if batch == 0 {
             problems.push("expected at least one text, found none".to_owned());
         }
-        let ids = texts.ids.to_vec::<i32>();
+        let (ids, mask) = (ids.to_vec::<i32>(), mask.to_vec::<bool>());
         let text = |row: usize| {
             let places = row * padded..(row + 1) * padded;
             let tokens = places.filter(|&place| mask[place]).map(|place| ids[place]);
@@ -313,7 +254,73 @@ impl<M: LanguageModel> Generator<M> {
     }
 }
 
-/// The leaves that change from token to token.
+/// Returns the function that computes the first token of each text, and the caches.
+fn start<M: LanguageModel>(sampling: Sampling, seen_tokens: usize) -> Start<M> {
+    jit(move |(model, starts, key): (&M, Starts, Key)| {
+        let Starts {
+            ids,
+            lengths,
+            cache_length,
+        } = starts;
+        let [batch, padded] = [ids.shape()[0], ids.shape()[1]];
+        let mut model = model.with_cache(&[batch], cache_length);
+        let features = model.features(&ids);
+        let last = (&lengths - 1).expand_dims(-1).expand_dims(-1);
+        let last = last.broadcast_to([batch, 1, features.shape()[2]]);
+        let logits = model.logits(&features.take_along_axis(&last, 1).squeeze(1));
+        // No class has the number -1.
+        let is_text = Tensor::arange(DType::I32, padded).less(lengths.expand_dims(-1));
+        let ids = is_text.select(&ids, &Tensor::from(-1_i32));
+        let seen = ids.one_hot(seen_tokens, DType::Bool).any_axes([1]);
+        let token = sampling.choose(&logits, &seen, &key);
+        // Further keys replace those of padding.
+        let caches =
+            partition::filter::<M, Tensor>(&model, &caches()).map(|leaf| match leaf.rank() {
+                0 => lengths.clone(),
+                _ => leaf.clone(),
+            });
+        (token, State { caches, seen })
+    })
+}
+
+/// Returns the function that computes the next token of each text.
+fn step<M: LanguageModel>(sampling: Sampling, seen_tokens: usize) -> Step<M> {
+    let forward = |(decoder, caches, token): (&mut M, &mut Caches<M>, Tensor)| {
+        // A batch of one text. Numbers of tokens have no batch.
+        let changed = |caches: &Caches<M>, change: fn(&Tensor) -> Tensor| {
+            caches.map(|leaf| match leaf.rank() {
+                0 => leaf.clone(),
+                _ => change(leaf),
+            })
+        };
+        let mut model = with_caches(decoder, &changed(caches, |leaf| leaf.expand_dims(0)));
+        let features = model.features(&token.reshape([1, 1]));
+        let found = partition::filter(&model, &self::caches());
+        *caches = changed(&found, |leaf| leaf.squeeze(0));
+        model.logits(&features).reshape([-1])
+    };
+    let forward = vmap_mut(forward).in_axes((None, 0, 0));
+    jit_mut(
+        move |(decoder, state, token, key): (&mut M, &mut State<M>, Tensor, Key)| {
+            let logits = forward((decoder, &mut state.caches, token.clone()));
+            state.seen = &state.seen | &token.one_hot(seen_tokens, DType::Bool);
+            sampling.choose(&logits, &state.seen, &key)
+        },
+    )
+}
+
+/// Returns the error for tokens of another shape or dtype.
+fn unlike_tokens(texts: &Tokens) -> ModelError {
+    let (ids, mask) = (texts.ids.info(), texts.mask.info());
+    let problem = format!(
+        "expected ids `i32[batch, tokens]` and a mask `bool[batch, tokens]`, found {ids} and {mask}; make them by `Tokens::new`"
+    );
+    ModelError::Generate {
+        problems: vec![problem],
+    }
+}
+
+/// Selects the leaves that change from token to token.
 fn caches() -> Filter {
     Filter::state::<Cache>()
 }

@@ -174,4 +174,8 @@ fn mistakes_are_reported_together() {
     );
     assert!(!error.contains("text 2"), "{error}");
     assert!(generator.generate(&Tokens::new(&[])).is_err());
+    let mut flat = Tokens::new(&[vec![1]]);
+    flat.ids = Tensor::from([1, 2]);
+    let error = generator.generate(&flat).unwrap_err().to_string();
+    assert!(error.contains("found i32[2] and bool[1,1]"), "{error}");
 }
