@@ -1,7 +1,7 @@
 //! The types in which kernels compute, and how the elements of each dtype become numbers of such a type and back.
 //!
-//! Half-precision floats are computed as f32, u32 as i64, and narrower integers as i32. Narrower elements are widened tile by tile, never as a
-//! whole array, and no loop is compiled for them.
+//! Half-precision floats are computed as f32, u32 as i64, and narrower integers as i32. Narrower elements are widened tile by tile,
+//! never as a whole array, and no loop is compiled for them.
 
 #![allow(
     clippy::inline_always,

@@ -17,8 +17,8 @@ use crate::base::narrow::Half;
 use crate::base::target::Target;
 use crate::primitives::threefry;
 
-/// The greatest number of elements of a value. Longer values are computed faster by fused kernels, which read and write
-/// memory less often.
+/// The greatest number of elements of a value. Longer values are left to fused kernels, which read and write memory less
+/// often.
 const MOST_ELEMENTS: usize = 128;
 
 /// The place of a value: numbers of the class in which kernels compute the elements of its dtype.
