@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use pytree::models::{
-    Folder, GenerateOptions, Generator, Gpt2, LanguageModel, Llama, Sampling, Tokenizer, Tokens,
+    Folder, GenerateOptions, Generator, Gpt2, LanguageModel, Llama, Sampling, Tokenizer,
 };
 use pytree::nn::{Quantized, convert_floats};
 use pytree::prelude::*;
@@ -100,19 +100,19 @@ impl Chat {
         let mut conversation = String::new();
         for line in std::io::stdin().lock().lines() {
             let line = line?;
-            if is_for_chat {
-                for part in [
-                    "<|im_start|>user\n",
-                    &line,
-                    "<|im_end|>\n<|im_start|>assistant\n",
-                ] {
-                    conversation += part;
-                }
-            } else {
-                conversation = line;
+            if !is_for_chat {
+                self.answer(&mut generator, &line)?;
+                continue;
             }
-            let text = self.tokenizer.encode(&[&conversation])?;
-            conversation += &self.answer(&mut generator, &text)?;
+            // The format of ChatML.
+            for part in [
+                "<|im_start|>user\n",
+                &line,
+                "<|im_end|>\n<|im_start|>assistant\n",
+            ] {
+                conversation += part;
+            }
+            conversation += &self.answer(&mut generator, &conversation)?;
             conversation += "<|im_end|>\n";
         }
         Ok(())
@@ -122,12 +122,13 @@ impl Chat {
     fn answer<M: LanguageModel>(
         &self,
         generator: &mut Generator<M>,
-        text: &Tokens,
+        text: &str,
     ) -> Result<String, Box<dyn Error>> {
+        let text = self.tokenizer.encode(&[text])?;
         // A character may have several tokens.
         let mut decoded = self.tokenizer.inner.decode_stream(true);
         let (start, mut first) = (Instant::now(), None);
-        let answers = generator.generate_with(text, |_, token| {
+        let answers = generator.generate_with(&text, |_, token| {
             first.get_or_insert_with(Instant::now);
             if let Ok(Some(piece)) = decoded.step(token.cast_unsigned()) {
                 print!("{piece}");
