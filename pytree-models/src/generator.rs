@@ -52,7 +52,7 @@ type Caches<M> = Partition<M, Tensor>;
 ///
 /// The keys and values of earlier tokens stay in caches, so each step computes one token of each text. The caches grow in powers of
 /// two from 64 tokens on. One function is compiled for each of their lengths, and used again by later calls. The texts of a batch may
-/// have different lengths; each is continued as it would be alone.
+/// have different lengths; each is continued as it would be alone. Call [`eval`](pytree_nn::eval()) for a model with dropout first.
 ///
 /// # Examples
 /// ```no_run
@@ -92,6 +92,8 @@ struct Starts {
     ids: Tensor,
     /// `i32[batch]`.
     lengths: Tensor,
+    /// See [`State`].
+    seen: Tensor,
     #[r#static]
     cache_length: usize,
 }
@@ -125,7 +127,7 @@ impl<M: LanguageModel> Generator<M> {
             return Err(ModelError::Generate { problems });
         }
         let sampling = options.sampling;
-        let seen_tokens = if sampling.needs_seen() { vocabulary } else { 0 };
+        let seen_tokens = seen_tokens(sampling, vocabulary);
         Ok(Self {
             model: model.clone(),
             decoder: model.with_cache(&[1], 1),
@@ -133,7 +135,7 @@ impl<M: LanguageModel> Generator<M> {
             vocabulary,
             context,
             calls: 0,
-            start: start(sampling, seen_tokens),
+            start: start(sampling),
             step: step(sampling, seen_tokens),
         })
     }
@@ -178,6 +180,7 @@ impl<M: LanguageModel> Generator<M> {
         let starts = Starts {
             ids: padded_ids(&texts, padded),
             lengths: Tensor::new([texts.len()], lengths),
+            seen: seen(&texts, seen_tokens(self.options.sampling, self.vocabulary)),
             cache_length,
         };
         let key = self.options.key.fold_in(self.calls);
@@ -255,23 +258,20 @@ impl<M: LanguageModel> Generator<M> {
 }
 
 /// Returns the function that computes the first token of each text, and the caches.
-fn start<M: LanguageModel>(sampling: Sampling, seen_tokens: usize) -> Start<M> {
+fn start<M: LanguageModel>(sampling: Sampling) -> Start<M> {
     jit(move |(model, starts, key): (&M, Starts, Key)| {
         let Starts {
             ids,
             lengths,
+            seen,
             cache_length,
         } = starts;
-        let [batch, padded] = [ids.shape()[0], ids.shape()[1]];
+        let batch = ids.shape()[0];
         let mut model = model.with_cache(&[batch], cache_length);
         let features = model.features(&ids);
         let last = (&lengths - 1).expand_dims(-1).expand_dims(-1);
         let last = last.broadcast_to([batch, 1, features.shape()[2]]);
         let logits = model.logits(&features.take_along_axis(&last, 1).squeeze(1));
-        // No class has the number -1.
-        let is_text = Tensor::arange(DType::I32, padded).less(lengths.expand_dims(-1));
-        let ids = is_text.select(&ids, &Tensor::from(-1_i32));
-        let seen = ids.one_hot(seen_tokens, DType::Bool).any_axes([1]);
         let token = sampling.choose(&logits, &seen, &key);
         // Further keys replace those of padding.
         let caches =
@@ -357,6 +357,22 @@ fn padded_length(longest: usize, context: Option<usize>) -> usize {
         longest.next_multiple_of(64)
     };
     padded.min(context.unwrap_or(padded))
+}
+
+/// Returns the number of tokens whose presence in a text decides the choice of the next one.
+fn seen_tokens(sampling: Sampling, vocabulary: usize) -> usize {
+    if sampling.needs_seen() { vocabulary } else { 0 }
+}
+
+/// Returns which of the first `count` tokens each text has.
+fn seen(texts: &[Vec<i32>], count: usize) -> Tensor {
+    let mut seen = vec![false; texts.len() * count];
+    for (text, seen) in texts.iter().zip(seen.chunks_exact_mut(count.max(1))) {
+        for token in text.iter().filter_map(|&token| usize::try_from(token).ok()) {
+            seen[token] = true;
+        }
+    }
+    Tensor::new([texts.len(), count], seen)
 }
 
 fn padded_ids(texts: &[Vec<i32>], padded: usize) -> Tensor {

@@ -54,7 +54,8 @@ pub trait LanguageModel: Model {
         None
     }
 
-    /// Returns the model with empty caches: [`pytree_nn::with_cache`].
+    /// Returns the model with empty caches for `length` tokens of each sequence: [`pytree_nn::with_cache`]. A leaf of a cache is a state of
+    /// the kind `Cache`. It has the axes of the batch in front, or is the number of tokens in the cache, `i32[]`.
     #[must_use]
     #[track_caller]
     fn with_cache(&self, batch: &[usize], length: usize) -> Self {
