@@ -8,7 +8,7 @@
 //! cargo run --release --features tokenizers --example chat -- models/SmolLM2-135M-Instruct
 //! ```
 //!
-//! `--bf16` converts the weights to bf16, or `--int8` to integers of 8 bits. `--greedy` takes the most likely token each time.
+//! `--bf16` loads the weights as bf16, or `--int8` converts them to integers of 8 bits. `--greedy` takes the most likely token each time.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -16,9 +16,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use pytree::models::{
-    Folder, GenerateOptions, Generator, Gpt2, LanguageModel, Llama, Sampling, Tokenizer,
+    Folder, GenerateOptions, Generator, Gpt2, LanguageModel, Llama, Pretrained, Sampling, Tokenizer,
 };
-use pytree::nn::{Quantized, convert_floats};
+use pytree::nn::Quantized;
 use pytree::prelude::*;
 
 /// Tokens that end an answer, in the models that have them.
@@ -47,41 +47,37 @@ fn main() -> Result<(), Box<dyn Error>> {
             repetition_penalty: 1.1,
             ..Sampling::default()
         },
-        bf16,
         int8,
         start: Instant::now(),
     };
     let architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"];
     let is_gpt2 = Folder::open(path, &architectures)?.text("model_type") == "gpt2";
     println!("loading {path}");
+    let floats = if bf16 { DType::BF16 } else { DType::F32 };
+    let source = Pretrained::new(path).floats(floats);
     if is_gpt2 {
-        chat.talk(Gpt2::from_pretrained(path)?)
+        chat.talk(&Gpt2::from_pretrained(source)?)
     } else {
-        chat.talk(Llama::from_pretrained(path)?)
+        chat.talk(&Llama::from_pretrained(source)?)
     }
 }
 
 struct Chat {
     tokenizer: Tokenizer,
     sampling: Sampling,
-    bf16: bool,
     int8: bool,
     start: Instant,
 }
 
 impl Chat {
-    /// Converts the weights, and talks.
-    fn talk<M: LanguageModel>(&self, mut model: M) -> Result<(), Box<dyn Error>> {
-        let leaves = graph::leaves::<Tensor, _>(&model);
+    fn talk<M: LanguageModel>(&self, model: &M) -> Result<(), Box<dyn Error>> {
+        let leaves = graph::leaves::<Tensor, _>(model);
         let parameters: usize = leaves.iter().map(|leaf| leaf.len()).sum();
         println!("{parameters} numbers after {:.1?}", self.start.elapsed());
-        if self.bf16 {
-            model = convert_floats(&model, DType::BF16);
-        }
         if self.int8 {
-            self.talk_with(&Quantized::new(&model, &Filter::param()))
+            self.talk_with(&Quantized::new(model, &Filter::param()))
         } else {
-            self.talk_with(&model)
+            self.talk_with(model)
         }
     }
 

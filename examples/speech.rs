@@ -52,15 +52,14 @@ fn conv(inputs: usize, outputs: usize, size: usize, stride: usize, rngs: &mut Rn
 }
 
 impl Detector {
-    pub(crate) fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
-        let rngs = &mut Rngs::new(0);
+    fn new(rngs: &mut Rngs) -> Self {
         let transform = ConvOptions {
             strides: 128.into(),
             padding: ConvPadding::Valid,
             bias_init: None,
             ..ConvOptions::default()
         };
-        let template = Self {
+        Self {
             stft_conv: Conv::with_options(1, 258, [256], transform, rngs),
             conv1: conv(129, 128, 3, 1, rngs),
             conv2: conv(128, 64, 3, 2, rngs),
@@ -68,10 +67,13 @@ impl Detector {
             conv4: conv(64, 128, 3, 1, rngs),
             lstm_cell: LstmCell::new(128, 128, rngs),
             final_conv: conv(128, 1, 1, 1, rngs),
-        };
+        }
+    }
+
+    pub(crate) fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         // PyTorch's LSTM has two biases, and `WeightNames` adds them.
         let options = LoadOptions::new().names(WeightNames::pytorch());
-        checkpoint::load_with(path, &template, &options).map(|(detector, _)| detector)
+        checkpoint::load_as(path, &options, Self::new).map(|(detector, _)| detector)
     }
 
     pub(crate) fn start(&self) -> State {

@@ -14,7 +14,7 @@ mod counting;
 use std::path::PathBuf;
 
 use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
-use pytree::nn::{Initializer, LinearOptions, Quantized};
+use pytree::nn::{Initializer, LinearOptions, Quantized, convert_floats};
 use pytree::prelude::*;
 
 use crate::counting::peak;
@@ -74,6 +74,16 @@ fn reading_needs_little_more_than_the_file() {
     checkpoint::save(&path, &template).unwrap();
     let (loaded, most) = peak(|| checkpoint::load(&path, &template).unwrap());
     check("load", size(), most);
+    drop(loaded);
+    // A random template would be a second copy of the weights.
+    let build = |rngs: &mut Rngs| Mlp::new(&[1500, 4000, 10], Activation::Relu, rngs);
+    let (loaded, most) = peak(|| checkpoint::load_as(&path, &LoadOptions::new(), build).unwrap());
+    check("load as", size(), most);
+    drop(loaded);
+    let narrow = |rngs: &mut Rngs| convert_floats(&build(rngs), DType::BF16);
+    let options = LoadOptions::new().convert_floats();
+    let (loaded, most) = peak(|| checkpoint::load_as(&path, &options, narrow).unwrap());
+    check("load as bf16", size() / 2, most);
     drop(loaded);
     let (tensors, most) = peak(|| checkpoint::tensors(&path).unwrap());
     check("tensors", size(), most);

@@ -1,20 +1,17 @@
 //! BERT, and embeddings of sentences by it.
 
-use std::path::Path;
-
 use pytree_core::Module;
 use pytree_io::checkpoint::WeightNames;
 use pytree_nn::{
-    Embed, LayerNorm, LearnedPositions, MultiHeadAttentionOptions, NormOptions, NormOrder,
-    TransformerBlock, TransformerBlockOptions,
+    Embed, LayerNorm, LearnedPositions, NormOptions, NormOrder, TransformerBlock,
+    TransformerBlockOptions,
 };
 use pytree_transform::{Tensor, ix};
 
 use crate::error::ModelError;
-use crate::folder::Folder;
+use crate::folder::{Folder, Pretrained};
 use crate::pooling::Pooling;
 use crate::tokens::Tokens;
-use crate::zeros;
 
 /// BERT (Devlin et al. 2018), such as `sentence-transformers/all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5` or
 /// `google-bert/bert-base-uncased`.
@@ -52,52 +49,33 @@ impl Bert {
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
-    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+    pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["bert"])?;
-        let keys = [
-            "vocab_size",
-            "max_position_embeddings",
-            "type_vocab_size",
-            "hidden_size",
-        ];
-        let [vocabulary, length, types, width] = keys.map(|key| folder.size(key));
-        let keys = [
-            "num_hidden_layers",
-            "num_attention_heads",
-            "intermediate_size",
-        ];
-        let [blocks, heads, hidden] = keys.map(|key| folder.size(key));
-        let features = ("hidden_size", width);
-        folder.check_multiple([("num_attention_heads", heads), features]);
-        folder.check_elements(&[("vocab_size", vocabulary), features]);
-        folder.check_elements(&[("max_position_embeddings", length), features]);
-        folder.check_elements(&[("type_vocab_size", types), features]);
-        folder.check_layers("num_hidden_layers", blocks);
-        folder.check_elements(&[("num_hidden_layers", blocks), features, features]);
-        let per_block = [
-            ("num_hidden_layers", blocks),
-            ("intermediate_size", hidden),
-            features,
-        ];
-        folder.check_elements(&per_block);
+        let [vocabulary, length, types] =
+            ["vocab_size", "max_position_embeddings", "type_vocab_size"]
+                .map(|key| folder.size(key));
+        let [width, blocks] = ["hidden_size", "num_hidden_layers"].map(|key| folder.size(key));
+        let [heads, hidden] =
+            ["num_attention_heads", "intermediate_size"].map(|key| folder.size(key));
+        folder.check_multiple(["num_attention_heads", "hidden_size"]);
+        folder.check_layers("num_hidden_layers");
+        folder.check_elements(&["vocab_size", "hidden_size"]);
+        folder.check_elements(&["max_position_embeddings", "hidden_size"]);
+        folder.check_elements(&["type_vocab_size", "hidden_size"]);
+        folder.check_elements(&["num_hidden_layers", "hidden_size", "hidden_size"]);
+        folder.check_elements(&["num_hidden_layers", "intermediate_size", "hidden_size"]);
         folder.expect("position_embedding_type", "absolute");
         let norm = NormOptions {
             epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),
             ..NormOptions::default()
         };
-        let linear = zeros::linear(true);
         let block = TransformerBlockOptions {
-            attention: MultiHeadAttentionOptions {
-                linear,
-                ..MultiHeadAttentionOptions::default()
-            },
             hidden: Some(hidden),
             activation: folder.activation("hidden_act"),
             norm_order: NormOrder::Post,
             norm,
             ..TransformerBlockOptions::default()
         };
-        let table = zeros::table();
         let pooling = Pooling::read(folder.path())?;
         // Files with heads of pretraining have a prefix, and old ones have TensorFlow's names for normalisations.
         let renamed = |name: &str| {
@@ -106,9 +84,9 @@ impl Bert {
                 .replace("Norm.beta", "Norm.bias")
         };
         folder.load(names(), renamed, |rngs| Self {
-            tokens: Embed::with_options(vocabulary, width, table, rngs),
-            positions: LearnedPositions::with_options(length, width, table, rngs),
-            types: Embed::with_options(types, width, table, rngs),
+            tokens: Embed::new(vocabulary, width, rngs),
+            positions: LearnedPositions::new(length, width, rngs),
+            types: Embed::new(types, width, rngs),
             norm: LayerNorm::with_options(width, norm, rngs),
             blocks: (0..blocks)
                 .map(|_| TransformerBlock::with_options(width, heads, block, rngs))
@@ -154,6 +132,16 @@ impl Bert {
     }
 }
 
+/// The names in a block of transformers, and here.
+const BLOCK: [(&str, &str); 6] = [
+    ("attention.output.dense", "attention.out"),
+    ("attention.self", "attention"),
+    ("attention.output.LayerNorm", "attention_norm"),
+    ("intermediate.dense", "mlp.layers[0]"),
+    ("output.dense", "mlp.layers[1]"),
+    ("output.LayerNorm", "mlp_norm"),
+];
+
 /// The names of `BertModel` in transformers.
 fn names() -> WeightNames {
     WeightNames::pytorch()
@@ -161,24 +149,7 @@ fn names() -> WeightNames {
         .rename("embeddings.position_embeddings", "positions")
         .rename("embeddings.token_type_embeddings", "types")
         .rename("embeddings.LayerNorm", "norm")
-        .rename(
-            "encoder.layer.{i}.attention.output.dense",
-            "blocks[{i}].attention.out",
-        )
-        .rename("encoder.layer.{i}.attention.self", "blocks[{i}].attention")
-        .rename(
-            "encoder.layer.{i}.attention.output.LayerNorm",
-            "blocks[{i}].attention_norm",
-        )
-        .rename(
-            "encoder.layer.{i}.intermediate.dense",
-            "blocks[{i}].mlp.layers[0]",
-        )
-        .rename(
-            "encoder.layer.{i}.output.dense",
-            "blocks[{i}].mlp.layers[1]",
-        )
-        .rename("encoder.layer.{i}.output.LayerNorm", "blocks[{i}].mlp_norm")
+        .rename_in("encoder.layer.{i}", "blocks[{i}]", BLOCK)
         .ignore("embeddings.position_ids")
         .ignore("pooler")
         .ignore("cls")

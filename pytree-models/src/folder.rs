@@ -3,12 +3,13 @@
 //! A model is built only after all numbers that decide its sizes were compared with the length of the weights. So a damaged
 //! configuration is an error, and never a large allocation.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pytree_core::PytreeOf;
 use pytree_io::checkpoint::{self, LoadOptions, WeightNames};
-use pytree_nn::{Activation, Rngs};
-use pytree_transform::Tensor;
+use pytree_nn::{Activation, Rngs, convert_floats};
+use pytree_transform::{DType, Tensor};
 use serde_json::{Map, Value};
 
 use crate::error::{ConfigProblem, ModelError, shortened};
@@ -24,6 +25,67 @@ const TYPES: [(&str, &str); 7] = [
     ("qwen3", "Llama"),
     ("resnet18", "ResNet18"),
 ];
+
+/// Where a published model is, and in which dtype it is loaded: the argument of `from_pretrained`. A path is one, too.
+///
+/// # Examples
+/// ```no_run
+/// use pytree_models::{Gpt2, Pretrained};
+/// use pytree_transform::DType;
+/// let gpt2 = Gpt2::from_pretrained(Pretrained::new("models/gpt2").floats(DType::BF16))?;
+/// assert_eq!(gpt2.tokens.embedding.dtype(), DType::BF16);
+/// # Ok::<(), pytree_models::ModelError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pretrained {
+    path: PathBuf,
+    floats: DType,
+}
+
+impl Pretrained {
+    /// Returns the model in a folder, whose floats are loaded as f32.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            path: folder.into(),
+            floats: DType::F32,
+        }
+    }
+
+    /// Sets the dtype of the floats. The numbers of a file are converted when they are read, as by
+    /// [`convert_floats`](pytree_nn::convert_floats): statistics stay f32.
+    ///
+    /// # Panics
+    /// If `dtype` is not a float.
+    #[must_use]
+    #[track_caller]
+    #[doc(alias("transformers.PreTrainedModel.from_pretrained.dtype"))]
+    pub fn floats(mut self, dtype: DType) -> Self {
+        assert!(
+            dtype.is_float(),
+            "cannot load the floats of a model as {dtype}: expected a float dtype"
+        );
+        self.floats = dtype;
+        self
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Pretrained {
+    fn from(folder: &P) -> Self {
+        Self::new(folder.as_ref())
+    }
+}
+
+impl From<PathBuf> for Pretrained {
+    fn from(folder: PathBuf) -> Self {
+        Self::new(folder)
+    }
+}
+
+impl From<String> for Pretrained {
+    fn from(folder: String) -> Self {
+        Self::new(folder)
+    }
+}
 
 /// A folder of Hugging Face whose `config.json` was read.
 ///
@@ -41,15 +103,18 @@ const TYPES: [(&str, &str); 7] = [
 /// fn head() -> Result<Linear, ModelError> {
 ///     let mut folder = Folder::open("models/head", &["linear"])?;
 ///     let [inputs, outputs] = ["inputs", "outputs"].map(|key| folder.size(key));
-///     folder.check_elements(&[("inputs", inputs), ("outputs", outputs)]);
+///     folder.check_elements(&["inputs", "outputs"]);
 ///     folder.load(WeightNames::pytorch(), str::to_owned, |rngs| Linear::new(inputs, outputs, rngs))
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    floats: DType,
     config: Map<String, Value>,
     weights: Weights,
+    /// The sizes that were read, by their keys.
+    sizes: BTreeMap<String, usize>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -60,8 +125,8 @@ impl Folder {
     /// # Errors
     /// Returns [`ModelError::Io`] or [`ModelError::Json`] if `config.json` cannot be read, [`ModelError::Config`] if it is that of
     /// another architecture, and [`ModelError::Weights`] if there are no safetensors files.
-    pub fn open(path: impl AsRef<Path>, architectures: &[&str]) -> Result<Self, ModelError> {
-        let path = path.as_ref();
+    pub fn open(source: impl Into<Pretrained>, architectures: &[&str]) -> Result<Self, ModelError> {
+        let Pretrained { path, floats } = source.into();
         let config = read_object(&path.join("config.json"))?;
         let keys = ["architecture", "model_type"];
         let key = keys[usize::from(!config.contains_key(keys[0]))];
@@ -81,9 +146,11 @@ impl Folder {
             });
         }
         Ok(Self {
-            weights: Weights::find(path)?,
-            path: path.to_owned(),
+            weights: Weights::find(&path)?,
+            path,
+            floats,
             config,
+            sizes: BTreeMap::new(),
             problems: Vec::new(),
         })
     }
@@ -95,16 +162,25 @@ impl Folder {
 
     /// Returns the positive whole number of a key.
     pub fn size(&mut self, key: &str) -> usize {
-        self.optional_size(key)
-            .unwrap_or_else(|| self.missing(key, "a positive whole number", 1))
+        let size = self.optional_size(key);
+        size.unwrap_or_else(|| self.missing(key, "a positive whole number", 1))
+    }
+
+    /// Returns the positive whole number of a key, or `default` if the key is missing or null.
+    pub fn size_or(&mut self, key: &str, default: usize) -> usize {
+        let size = self.optional_size(key).unwrap_or(default);
+        self.sizes.insert(key.to_owned(), size);
+        size
     }
 
     /// Returns the positive whole number of a key, or `None` if the key is missing or null.
     pub fn optional_size(&mut self, key: &str) -> Option<usize> {
-        self.value(key, "a positive whole number", |value| {
+        let size = self.value(key, "a positive whole number", |value| {
             let number = value.as_u64().filter(|number| *number > 0)?;
             usize::try_from(number).ok()
-        })
+        })?;
+        self.sizes.insert(key.to_owned(), size);
+        Some(size)
     }
 
     /// Returns whether a key is there, and not null.
@@ -170,39 +246,44 @@ impl Folder {
         self.value(key, expected, |_| None::<()>);
     }
 
-    /// Checks that the second size is a multiple of the first, such as the number of features and that of heads.
-    pub fn check_multiple(&mut self, [divisor, size]: [(&str, usize); 2]) {
-        if !size.1.is_multiple_of(divisor.1) {
+    /// Checks that the second size is a multiple of the first, such as the number of features and that of heads. Here and below, a
+    /// size is the key by which it was read, or a number.
+    pub fn check_multiple(&mut self, [divisor, size]: [&str; 2]) {
+        let [(of, divisor), (_, found)] = [divisor, size].map(|key| (key, self.read_size(key)));
+        if !found.is_multiple_of(divisor) {
+            let of = Some(of).filter(|of| *of != divisor.to_string());
+            let of = of.map(|key| format!(" ({key})")).unwrap_or_default();
             self.problems.push(ConfigProblem {
-                key: size.0.to_owned(),
-                expected: format!("a multiple of {} ({})", divisor.1, divisor.0),
-                found: Some(size.1.to_string()),
+                key: size.to_owned(),
+                expected: format!("a multiple of {divisor}{of}"),
+                found: Some(found.to_string()),
             });
         }
     }
 
     /// Checks that the weights have at least as many bytes as a tensor with these sizes has elements. So a size that is too large
     /// is an error before the model is built: each size of a model needs such a check.
-    pub fn check_elements(&mut self, sizes: &[(&str, usize)]) {
-        let count = sizes.iter().try_fold(1_u64, |count, (_, size)| {
+    pub fn check_elements(&mut self, sizes: &[&str]) {
+        let found: Vec<usize> = sizes.iter().map(|key| self.read_size(key)).collect();
+        let count = found.iter().try_fold(1_u64, |count, size| {
             count.checked_mul(u64::try_from(*size).ok()?)
         });
         if count.is_none_or(|count| count > self.weights.bytes) {
-            let keys: Vec<&str> = sizes.iter().map(|(key, _)| *key).collect();
-            let sizes: Vec<String> = sizes.iter().map(|(_, size)| size.to_string()).collect();
+            let found: Vec<String> = found.iter().map(usize::to_string).collect();
             self.problems.push(ConfigProblem {
-                key: keys.join(" * "),
+                key: sizes.join(" * "),
                 expected: format!(
                     "at most {} elements, because the weights have so many bytes",
                     self.weights.bytes
                 ),
-                found: Some(sizes.join(" * ")),
+                found: Some(found.join(" * ")),
             });
         }
     }
 
     /// Checks that the weights may have so many layers: the header of a file has at least 512 bytes for each.
-    pub fn check_layers(&mut self, key: &str, count: usize) {
+    pub fn check_layers(&mut self, key: &str) {
+        let count = self.read_size(key);
         let longest = usize::try_from(self.weights.bytes / 512).unwrap_or(usize::MAX);
         if count > longest {
             self.problems.push(ConfigProblem {
@@ -215,9 +296,14 @@ impl Folder {
         }
     }
 
-    /// Builds a model, and loads its weights, whose floats are converted to the dtypes of the model. `rename` changes the names in the
-    /// file to those of `names`, for instance those of older files; otherwise it is `str::to_owned`. All values of `template` are replaced, so it should not draw random numbers: use
-    /// [`Initializer::Zeros`](pytree_nn::Initializer::Zeros), whose memory the system gives only when it is written.
+    /// Returns a size that was read, or the number that is written instead of a key. A size that is missing is already reported.
+    fn read_size(&self, key: &str) -> usize {
+        let read = self.sizes.get(key).copied();
+        read.or_else(|| key.parse().ok()).unwrap_or(1)
+    }
+
+    /// Loads the weights of the model that `build` returns, as [`checkpoint::load_as`] does: no random number is computed.
+    /// `rename` changes the names in the file to those of `names`, for instance those of older files; otherwise it is `str::to_owned`.
     ///
     /// # Errors
     /// Returns [`ModelError::Config`] with all problems of the configuration, or [`ModelError::Checkpoint`] with all tensors that
@@ -226,7 +312,7 @@ impl Folder {
         self,
         names: WeightNames,
         rename: impl Fn(&str) -> String,
-        template: impl FnOnce(&mut Rngs) -> M,
+        build: impl Fn(&mut Rngs) -> M,
     ) -> Result<M, ModelError> {
         if !self.problems.is_empty() {
             return Err(ModelError::Config {
@@ -234,12 +320,12 @@ impl Folder {
                 problems: self.problems,
             });
         }
-        let template = template(&mut Rngs::new(0));
         let options = LoadOptions::new()
             .names(names)
             .convert_floats()
             .rename_with(rename);
-        let (model, _) = checkpoint::load_with(&self.weights.path, &template, &options)?;
+        let build = |rngs: &mut Rngs| convert_floats(&build(rngs), self.floats);
+        let (model, _) = checkpoint::load_as(&self.weights.path, &options, build)?;
         Ok(model)
     }
 

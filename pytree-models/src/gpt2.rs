@@ -1,7 +1,5 @@
 //! GPT-2.
 
-use std::path::Path;
-
 use pytree_core::{Module, shapes};
 use pytree_io::checkpoint::{WeightLayout, WeightNames};
 use pytree_nn::{
@@ -11,9 +9,8 @@ use pytree_nn::{
 use pytree_transform::Tensor;
 
 use crate::error::ModelError;
-use crate::folder::Folder;
+use crate::folder::{Folder, Pretrained};
 use crate::language_model::LanguageModel;
-use crate::zeros;
 
 /// GPT-2 (Radford et al. 2019), such as `openai-community/gpt2` or `distilbert/distilgpt2`. The table of tokens is also the last layer.
 ///
@@ -44,20 +41,17 @@ impl Gpt2 {
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
-    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+    pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["gpt2"])?;
         let keys = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head"];
         let [vocabulary, length, width, blocks, heads] = keys.map(|key| folder.size(key));
-        let hidden = folder
-            .optional_size("n_inner")
-            .unwrap_or(width.saturating_mul(4));
-        let features = ("n_embd", width);
-        folder.check_multiple([("n_head", heads), features]);
-        folder.check_elements(&[("vocab_size", vocabulary), features]);
-        folder.check_elements(&[("n_positions", length), features]);
-        folder.check_layers("n_layer", blocks);
-        folder.check_elements(&[("n_layer", blocks), features, features]);
-        folder.check_elements(&[("n_layer", blocks), ("n_inner", hidden), features]);
+        let hidden = folder.size_or("n_inner", width.saturating_mul(4));
+        folder.check_multiple(["n_head", "n_embd"]);
+        folder.check_layers("n_layer");
+        folder.check_elements(&["vocab_size", "n_embd"]);
+        folder.check_elements(&["n_positions", "n_embd"]);
+        folder.check_elements(&["n_layer", "n_embd", "n_embd"]);
+        folder.check_elements(&["n_layer", "n_inner", "n_embd"]);
         folder.expect("scale_attn_weights", true);
         folder.expect("scale_attn_by_inverse_layer_idx", false);
         folder.expect("tie_word_embeddings", true);
@@ -65,10 +59,8 @@ impl Gpt2 {
             epsilon: Some(folder.number_or("layer_norm_epsilon", 1e-5)),
             ..NormOptions::default()
         };
-        let linear = zeros::linear(true);
         let attention = MultiHeadAttentionOptions {
             direction: AttentionDirection::Causal,
-            linear,
             ..MultiHeadAttentionOptions::default()
         };
         let block = TransformerBlockOptions {
@@ -78,12 +70,11 @@ impl Gpt2 {
             norm,
             ..TransformerBlockOptions::default()
         };
-        let table = zeros::table();
         // Files of `GPT2LMHeadModel` have a prefix.
         let renamed = |name: &str| name.strip_prefix("transformer.").unwrap_or(name).to_owned();
         folder.load(names(), renamed, |rngs| Self {
-            tokens: Embed::with_options(vocabulary, width, table, rngs),
-            positions: LearnedPositions::with_options(length, width, table, rngs),
+            tokens: Embed::new(vocabulary, width, rngs),
+            positions: LearnedPositions::new(length, width, rngs),
             blocks: (0..blocks)
                 .map(|_| TransformerBlock::with_options(width, heads, block, rngs))
                 .collect(),
@@ -128,18 +119,23 @@ impl LanguageModel for Gpt2 {
     }
 }
 
+/// The names in a block of transformers, and here.
+const BLOCK: [(&str, &str); 5] = [
+    ("ln_1", "attention_norm"),
+    ("attn.c_proj", "attention.out"),
+    ("ln_2", "mlp_norm"),
+    ("mlp.c_fc", "mlp.layers[0]"),
+    ("mlp.c_proj", "mlp.layers[1]"),
+];
+
 /// The names of `GPT2Model` in transformers.
 fn names() -> WeightNames {
     let attention = ["query", "key", "value"].map(|part| format!("blocks[{{i}}].attention.{part}"));
     WeightNames::pytorch()
         .rename("wte", "tokens")
         .rename("wpe", "positions")
-        .rename("h.{i}.ln_1", "blocks[{i}].attention_norm")
         .split("h.{i}.attn.c_attn", attention)
-        .rename("h.{i}.attn.c_proj", "blocks[{i}].attention.out")
-        .rename("h.{i}.ln_2", "blocks[{i}].mlp_norm")
-        .rename("h.{i}.mlp.c_fc", "blocks[{i}].mlp.layers[0]")
-        .rename("h.{i}.mlp.c_proj", "blocks[{i}].mlp.layers[1]")
+        .rename_in("h.{i}", "blocks[{i}]", BLOCK)
         .layout("blocks[{i}]", WeightLayout::OutputsLast) // `Conv1D` is not transposed
         .rename("ln_f", "norm")
         .ignore("h.{i}.attn.bias")

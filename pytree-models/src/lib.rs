@@ -22,11 +22,10 @@ mod sampling;
 mod tokenizer;
 mod tokens;
 mod weights;
-pub mod zeros;
 
 pub use bert::Bert;
 pub use error::{ConfigProblem, ModelError};
-pub use folder::Folder;
+pub use folder::{Folder, Pretrained};
 pub use generator::{GenerateOptions, Generator};
 pub use gpt2::Gpt2;
 pub use language_model::LanguageModel;

@@ -1,23 +1,21 @@
 //! Llama, and the models with its architecture. Its block is in `llama_block.rs`.
 
-use std::path::Path;
-
 use pytree_core::{Module, shapes};
 use pytree_io::checkpoint::WeightNames;
 use pytree_nn::{
-    AttentionDirection, Embed, HeadNorm, Linear, MultiHeadAttentionOptions, NormOptions, RmsNorm,
+    AttentionDirection, Embed, HeadNorm, Linear, LinearOptions, MultiHeadAttentionOptions,
+    NormOptions, RmsNorm,
 };
 use pytree_transform::Tensor;
 
 use crate::error::ModelError;
-use crate::folder::Folder;
+use crate::folder::{Folder, Pretrained};
 use crate::language_model::LanguageModel;
 use crate::llama_block::LlamaBlock;
 use crate::rotary::rotary;
-use crate::zeros;
 
 /// Llama (Touvron et al. 2023) and, by configuration, Qwen 2 and 3, `SmolLM` and Mistral: rotary positions, grouped queries, a gated
-/// perceptron, and normalisations by the mean square. The weights are f32 in memory: `nn::convert_floats` makes them bf16.
+/// perceptron, and normalisations by the mean square.
 ///
 /// # Examples
 /// ```no_run
@@ -49,35 +47,27 @@ impl Llama {
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
-    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+    pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["llama", "mistral", "qwen2", "qwen3"])?;
-        let keys = [
-            "vocab_size",
-            "hidden_size",
+        let [vocabulary, width, blocks] =
+            ["vocab_size", "hidden_size", "num_hidden_layers"].map(|key| folder.size(key));
+        let [heads, hidden] =
+            ["num_attention_heads", "intermediate_size"].map(|key| folder.size(key));
+        let kv_heads = folder.size_or("num_key_value_heads", heads);
+        if !folder.has("head_dim") {
+            folder.check_multiple(["num_attention_heads", "hidden_size"]);
+        }
+        let head_dim = folder.size_or("head_dim", width / heads);
+        folder.check_multiple(["num_key_value_heads", "num_attention_heads"]);
+        folder.check_multiple(["2", "head_dim"]); // the pairs of rotary positions
+        folder.check_layers("num_hidden_layers");
+        folder.check_elements(&["vocab_size", "hidden_size"]);
+        folder.check_elements(&["num_hidden_layers", "intermediate_size", "hidden_size"]);
+        folder.check_elements(&[
             "num_hidden_layers",
             "num_attention_heads",
-            "intermediate_size",
-        ];
-        let [vocabulary, width, blocks, heads, hidden] = keys.map(|key| folder.size(key));
-        let kv_heads = folder.optional_size("num_key_value_heads").unwrap_or(heads);
-        let head_dim = folder.optional_size("head_dim").unwrap_or_else(|| {
-            folder.check_multiple([("num_attention_heads", heads), ("hidden_size", width)]);
-            width / heads
-        });
-        folder.check_multiple([
-            ("num_key_value_heads", kv_heads),
-            ("num_attention_heads", heads),
-        ]);
-        folder.check_multiple([("the length of a rotary pair", 2), ("head_dim", head_dim)]);
-        let (layers, features) = (("num_hidden_layers", blocks), ("hidden_size", width));
-        folder.check_layers("num_hidden_layers", blocks);
-        folder.check_elements(&[("vocab_size", vocabulary), features]);
-        folder.check_elements(&[layers, ("intermediate_size", hidden), features]);
-        folder.check_elements(&[
-            layers,
-            ("num_attention_heads", heads),
-            ("head_dim", head_dim),
-            features,
+            "head_dim",
+            "hidden_size",
         ]);
         let (is_qwen2, is_qwen3) = ["qwen2", "qwen3"]
             .map(|name| folder.text("model_type") == name)
@@ -86,7 +76,7 @@ impl Llama {
             // Its key `sliding_window` has no effect without this one.
             folder.expect("use_sliding_window", false);
         }
-        let mlp = zeros::linear(folder.flag_or("mlp_bias", false));
+        let mlp = linear(folder.flag_or("mlp_bias", false));
         let has_bias = folder.flag_or("attention_bias", is_qwen2);
         let (rotary_base, rotary_scaling) = rotary(&mut folder);
         let window = folder.optional_size("sliding_window");
@@ -97,7 +87,7 @@ impl Llama {
             rotary_base: Some(rotary_base),
             rotary_scaling,
             window: window.filter(|_| !is_qwen2 && !is_qwen3),
-            linear: zeros::linear(has_bias),
+            linear: linear(has_bias),
             ..MultiHeadAttentionOptions::default()
         };
         let norm = NormOptions {
@@ -106,9 +96,8 @@ impl Llama {
         };
         let is_tied = folder.flag_or("tie_word_embeddings", false);
         let activation = folder.activation("hidden_act");
-        let table = zeros::table();
         folder.load(names(is_tied), str::to_owned, |rngs| Self {
-            tokens: Embed::with_options(vocabulary, width, table, rngs),
+            tokens: Embed::new(vocabulary, width, rngs),
             blocks: (0..blocks)
                 .map(|_| {
                     let mut block =
@@ -127,8 +116,7 @@ impl Llama {
                 })
                 .collect(),
             norm: RmsNorm::with_options(width, norm, rngs),
-            head: (!is_tied)
-                .then(|| Linear::with_options(width, vocabulary, zeros::linear(false), rngs)),
+            head: (!is_tied).then(|| Linear::with_options(width, vocabulary, linear(false), rngs)),
         })
     }
 
@@ -168,45 +156,35 @@ impl LanguageModel for Llama {
     }
 }
 
+/// Returns the options of layers with or without biases.
+fn linear(has_bias: bool) -> LinearOptions {
+    let bias_init = LinearOptions::default().bias_init.filter(|_| has_bias);
+    LinearOptions {
+        bias_init,
+        ..LinearOptions::default()
+    }
+}
+
+/// The names in a block of transformers, and here.
+const BLOCK: [(&str, &str); 9] = [
+    ("input_layernorm", "attention_norm"),
+    ("self_attn.q_proj", "attention.query"),
+    ("self_attn.k_proj", "attention.key"),
+    ("self_attn.v_proj", "attention.value"),
+    ("self_attn.o_proj", "attention.out"),
+    ("self_attn.q_norm", "attention.query_norm.0"),
+    ("self_attn.k_norm", "attention.key_norm.0"),
+    ("post_attention_layernorm", "mlp_norm"),
+    ("mlp.{part}_proj", "mlp.{part}"),
+];
+
 /// The names of `LlamaForCausalLM` in transformers.
 fn names(is_tied: bool) -> WeightNames {
     let names = WeightNames::pytorch()
         .rename("model.embed_tokens", "tokens")
         .rename("model.norm", "norm")
         .rename("lm_head", "head")
-        .rename(
-            "model.layers.{i}.input_layernorm",
-            "blocks[{i}].attention_norm",
-        )
-        .rename(
-            "model.layers.{i}.post_attention_layernorm",
-            "blocks[{i}].mlp_norm",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.q_proj",
-            "blocks[{i}].attention.query",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.k_proj",
-            "blocks[{i}].attention.key",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.v_proj",
-            "blocks[{i}].attention.value",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.o_proj",
-            "blocks[{i}].attention.out",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.q_norm",
-            "blocks[{i}].attention.query_norm.0",
-        )
-        .rename(
-            "model.layers.{i}.self_attn.k_norm",
-            "blocks[{i}].attention.key_norm.0",
-        )
-        .rename("model.layers.{i}.mlp.{part}_proj", "blocks[{i}].mlp.{part}")
+        .rename_in("model.layers.{i}", "blocks[{i}]", BLOCK)
         .ignore("model.layers.{i}.self_attn.rotary_emb");
     if is_tied {
         names.tied("model.embed_tokens", "lm_head")

@@ -1,16 +1,13 @@
 //! ResNet-18.
 
-use std::path::Path;
-
 use pytree_core::{Module, shapes};
 use pytree_io::checkpoint::WeightNames;
-use pytree_nn::{BatchNorm, Conv, ConvOptions, ConvPadding, Initializer, Linear, Pool, eval, relu};
+use pytree_nn::{BatchNorm, Conv, ConvOptions, ConvPadding, Linear, Pool, eval, relu};
 use pytree_transform::Tensor;
 use pytree_transform::convolution::Padding;
 
 use crate::error::ModelError;
-use crate::folder::Folder;
-use crate::zeros;
+use crate::folder::{Folder, Pretrained};
 
 /// ResNet-18 (He et al. 2015), such as `timm/resnet18.tv_in1k`, which has the weights of torchvision.
 ///
@@ -65,7 +62,6 @@ fn conv(
     let options = ConvOptions {
         strides: stride.into(),
         padding: ConvPadding::from([(half, half); 2]),
-        weight_init: Initializer::Zeros,
         bias_init: None,
         ..ConvOptions::default()
     };
@@ -104,11 +100,10 @@ impl ResNet18 {
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
-    pub fn from_pretrained(folder: impl AsRef<Path>) -> Result<Self, ModelError> {
+    pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["resnet18"])?;
         let classes = folder.size("num_classes");
-        folder.check_elements(&[("num_classes", classes), ("512", 512)]);
-        let linear = zeros::linear(true);
+        folder.check_elements(&["num_classes", "512"]);
         let resnet = folder.load(names(), str::to_owned, |rngs| {
             let stages = [(64, 1), (128, 2), (256, 2), (512, 2)].map(|(outputs, stride)| {
                 let first = BasicBlock::new(outputs / stride, outputs, stride, rngs);
@@ -121,7 +116,7 @@ impl ResNet18 {
                     .strides(2)
                     .padding(Padding::Explicit(vec![(1, 1); 2])),
                 stages: stages.into(),
-                fc: Linear::with_options(512, classes, linear, rngs),
+                fc: Linear::new(512, classes, rngs),
             }
         })?;
         Ok(eval(&resnet))

@@ -1,7 +1,7 @@
 //! GPT-2 compared with transformers. The weights follow a formula.
 
 use pytree::checkpoint::SaveOptions;
-use pytree::models::Gpt2;
+use pytree::models::{Gpt2, Pretrained};
 use pytree::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -77,4 +77,7 @@ fn published_model_loads_by_name_and_shape() {
     assert_eq!(leaves.len(), 4 + 12 * 16);
     let elements: usize = leaves.iter().map(|leaf| leaf.len()).sum();
     assert_eq!(elements, 124_439_808);
+    let narrow = Gpt2::from_pretrained(Pretrained::new(&folder.0).floats(DType::BF16)).unwrap();
+    let leaves = graph::leaves::<Tensor, _>(&narrow);
+    assert!(leaves.iter().all(|leaf| leaf.dtype() == DType::BF16));
 }

@@ -4,7 +4,7 @@
 //! only if something else does: the metadata of this library, a name with brackets, which PyTorch has not, or another matrix.
 
 use pytree_core::TreeDef;
-use pytree_transform::Tensor;
+use pytree_transform::AbstractArray;
 
 use crate::checkpoint::leaves::places;
 use crate::checkpoint::matching::{Plan, described};
@@ -35,7 +35,7 @@ pub(super) fn ambiguous(
     file: &Source,
     metadata: &Metadata,
     treedef: &TreeDef,
-    leaves: &[Tensor],
+    leaves: &[AbstractArray],
     plan: &Plan,
 ) -> Option<CheckpointError> {
     let layout = metadata.get(LAYOUT_KEY);
@@ -46,7 +46,11 @@ pub(super) fn ambiguous(
         return None;
     }
     let names = WeightNames::pytorch();
-    let places = places(treedef, leaves.iter().map(Tensor::shape), Some(&names));
+    let places = places(
+        treedef,
+        leaves.iter().map(|leaf| &leaf.shape[..]),
+        Some(&names),
+    );
     let mut square = None;
     for (stored, readings) in plan {
         for part in readings.iter().flat_map(|reading| &reading.parts) {

@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::Path;
 
 use pytree_core::{PytreeOf, TreeDef, graph};
-use pytree_transform::Tensor;
+use pytree_nn::Rngs;
+use pytree_transform::{AbstractArray, Tensor, eval_shape};
 
 use crate::checkpoint::layout::{ambiguous, pytorch_sign};
 use crate::checkpoint::leaves::{layer_name, names, places};
@@ -18,7 +19,7 @@ use crate::checkpoint::source::{Places, Source};
 use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, WeightNames};
 
 /// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
-/// wrote. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
+/// wrote. [`load_as`] needs no template. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
 /// the tensors are: a loaded tensor is on the device of the template's tensor, and on a mesh it has the same
 /// [`Sharding`](pytree_transform::device::Sharding).
 ///
@@ -84,17 +85,77 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     options: &LoadOptions<'_>,
 ) -> Result<(T, LoadReport), CheckpointError> {
     let (leaves, treedef) = graph::try_flatten::<Tensor, T>(template)?;
-    let (loaded, report) = load_leaves(path.as_ref(), &treedef, &leaves, options)?;
-    Ok((graph::unflatten(&treedef, loaded)?, report))
+    let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+    let (loaded, report) = load_leaves(path.as_ref(), &treedef, &infos, Some(&leaves), options)?;
+    Ok((
+        graph::unflatten(&treedef, completed(loaded, leaves))?,
+        report,
+    ))
 }
 
-/// Loads the leaves of a template. This function does not depend on the template's type, so it is compiled once.
+/// Puts the template's leaves where the file has none.
+fn completed(loaded: Vec<Option<Tensor>>, template: Vec<Tensor>) -> Vec<Tensor> {
+    let leaves = loaded.into_iter().zip(template);
+    leaves
+        .map(|(loaded, kept)| loaded.unwrap_or(kept))
+        .collect()
+}
+
+/// Loads a file as the value that `build` would return, without a template: `build` is traced with the random streams as its argument
+/// (see [`eval_shape`]), so no random number is computed, and no memory is allocated for it. The loaded tensors are on the host.
+///
+/// If [`allow_missing`](LoadOptions::allow_missing) is set and the file lacks leaves, `build` runs with `Rngs::new(0)`, and the result
+/// has its values.
+///
+/// # Examples
+/// ```
+/// use pytree_io::checkpoint::{self, LoadOptions};
+/// use pytree_nn::{Activation, Mlp, Rngs};
+/// let build = |rngs: &mut Rngs| Mlp::new(&[8, 16, 2], Activation::Relu, rngs);
+/// let path = std::env::temp_dir().join("pytree-load-as-example.safetensors");
+/// let trained = build(&mut Rngs::new(7));
+/// checkpoint::save(&path, &trained)?;
+///
+/// let (loaded, _) = checkpoint::load_as(&path, &LoadOptions::new(), build)?;
+/// assert_eq!(loaded, trained);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Returns the errors of [`load_with`].
+///
+/// # Panics
+/// If `build` panics, for instance because it reads the elements of a tensor.
+#[doc(alias("jax.eval_shape", "nnx.eval_shape", "orbax.checkpoint.restore"))]
+#[track_caller]
+pub fn load_as<T: PytreeOf<Tensor>>(
+    path: impl AsRef<Path>,
+    options: &LoadOptions<'_>,
+    build: impl Fn(&mut Rngs) -> T,
+) -> Result<(T, LoadReport), CheckpointError> {
+    let rngs = Rngs::new(0);
+    let shapes = eval_shape(|rngs: &Rngs| build(&mut rngs.clone()), &rngs);
+    let treedef = shapes.treedef();
+    let (loaded, report) = load_leaves(path.as_ref(), treedef, shapes.leaves(), None, options)?;
+    let loaded: Vec<Tensor> = if loaded.iter().all(Option::is_some) {
+        loaded.into_iter().flatten().collect()
+    } else {
+        let built = build(&mut rngs.clone());
+        completed(loaded, graph::try_flatten::<Tensor, T>(&built)?.0)
+    };
+    Ok((graph::unflatten(treedef, loaded)?, report))
+}
+
+/// Loads leaves with the given dtypes and shapes, to where the leaves of a template are. A leaf that is missing in the file is `None`.
+/// This function does not depend on the template's type, so it is compiled once.
 fn load_leaves(
     path: &Path,
     treedef: &TreeDef,
-    leaves: &[Tensor],
+    infos: &[AbstractArray],
+    leaves: Option<&[Tensor]>,
     options: &LoadOptions<'_>,
-) -> Result<(Vec<Tensor>, LoadReport), CheckpointError> {
+) -> Result<(Vec<Option<Tensor>>, LoadReport), CheckpointError> {
     let mut file = Source::open(path)?;
     let metadata = file.metadata()?;
     let names = names(treedef);
@@ -102,10 +163,10 @@ fn load_leaves(
         names: &names,
         places: places(
             treedef,
-            leaves.iter().map(Tensor::shape),
+            infos.iter().map(|info| &info.shape[..]),
             options.names.as_ref(),
         ),
-        leaves,
+        leaves: infos,
     };
     let axes = || treedef.leaf_axes();
     let (plan, mut report) = match template.matched(axes, file.tensors(), options) {
@@ -129,7 +190,7 @@ fn load_leaves(
         }
     };
     if options.names.is_none()
-        && let Some(error) = ambiguous(&file, &metadata, treedef, leaves, &plan)
+        && let Some(error) = ambiguous(&file, &metadata, treedef, infos, &plan)
     {
         return Err(error);
     }
@@ -148,15 +209,13 @@ fn load_leaves(
         names: &names,
         leaves,
     };
-    let mut loaded = leaves.to_vec();
-    let mut is_loaded = vec![false; leaves.len()];
+    let mut loaded = vec![None; infos.len()];
     file.read(&metadata, plan, places, &mut |leaf, tensor| {
         // A leaf that is read twice is a sum.
-        loaded[leaf] = if std::mem::replace(&mut is_loaded[leaf], true) {
-            &loaded[leaf] + tensor
-        } else {
-            tensor
-        };
+        loaded[leaf] = Some(match loaded[leaf].take() {
+            Some(before) => before + tensor,
+            None => tensor,
+        });
     })?;
     Ok((loaded, report))
 }

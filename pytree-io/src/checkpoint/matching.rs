@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pytree_core::suggest::Effort;
-use pytree_transform::{AbstractArray, DType, Tensor};
+use pytree_transform::{AbstractArray, DType};
 use safetensors::tensor::TensorInfo;
 
 use crate::checkpoint::bytes::{dtype_name, dtype_of, is_float, stored_dtype};
@@ -26,7 +26,7 @@ pub(super) struct Template<'t> {
     pub(super) names: &'t [String],
     /// Where the file has the leaves.
     pub(super) places: Vec<Place>,
-    pub(super) leaves: &'t [Tensor],
+    pub(super) leaves: &'t [AbstractArray],
 }
 
 /// A tensor of the file under its new name.
@@ -78,7 +78,7 @@ impl Template<'_> {
                         }
                         None => problems.push(Mismatch::Missing {
                             name: self.names[group[0]].clone(),
-                            expected: self.leaves[group[0]].info().clone(),
+                            expected: self.leaves[group[0]].clone(),
                             nearest: None,
                             stored: Some(added.clone()),
                         }),
@@ -178,11 +178,11 @@ impl Template<'_> {
         options: &LoadOptions<'_>,
         report: &mut LoadReport,
     ) -> Option<Reading> {
-        let dtype = self.leaves[group[0]].dtype();
+        let dtype = self.leaves[group[0]].dtype;
         let stored = found.info.dtype;
         let is_same = stored_dtype(dtype) == Some(stored);
         let converts = options.converts && is_float(stored) && dtype.is_float();
-        let has_dtype = |leaf: &usize| self.leaves[*leaf].dtype() == dtype;
+        let has_dtype = |leaf: &usize| self.leaves[*leaf].dtype == dtype;
         if !group.iter().all(has_dtype)
             || !(is_same || converts)
             || self.file_shape(group)? != found.info.shape
@@ -204,7 +204,7 @@ impl Template<'_> {
                 });
             }
             report.applied.push(name.clone());
-            let shape = self.leaves[leaf].shape().to_vec();
+            let shape = self.leaves[leaf].shape.to_vec();
             parts.push(Part {
                 leaf,
                 shape,
@@ -224,25 +224,27 @@ impl Template<'_> {
     ) -> Vec<Mismatch> {
         let whole = self.file_shape(group);
         let differences = group.iter().map(|&leaf| {
-            let (place, tensor) = (&self.places[leaf], &self.leaves[leaf]);
+            let (place, expected) = (&self.places[leaf], &self.leaves[leaf]);
             let axes = axes.get_mut(leaf).and_then(Option::take);
             let lengths = match (&axes, place.part) {
                 (Some(axes), (_, 1)) => {
-                    other_lengths(axes, place, tensor.shape(), &found.info.shape)
+                    other_lengths(axes, place, &expected.shape, &found.info.shape)
                 }
                 _ => Vec::new(),
             };
-            let in_file = whole.as_ref().filter(|shape| shape[..] != *tensor.shape());
+            let in_file = whole
+                .as_ref()
+                .filter(|shape| shape[..] != expected.shape[..]);
             Mismatch::Different {
                 name: self.names[leaf].clone(),
-                expected: tensor.info().clone(),
+                expected: expected.clone(),
                 found: described(&found.info),
                 axes,
                 lengths,
                 stored: (found.stored != self.names[leaf]).then(|| found.stored.clone()),
                 stored_shape: in_file.cloned(),
                 layout: options.library(),
-                hint: hint(tensor.dtype(), whole.as_deref(), &found.info),
+                hint: hint(expected.dtype, whole.as_deref(), &found.info),
             }
         });
         differences.collect()
@@ -264,7 +266,7 @@ impl Template<'_> {
             let (name, expected) = (&self.names[leaf], file_name(leaf));
             Mismatch::Missing {
                 name: name.clone(),
-                expected: self.leaves[leaf].info().clone(),
+                expected: self.leaves[leaf].clone(),
                 nearest: match prefix.as_ref().and_then(|prefix| prefix.stored(expected)) {
                     Some(stored) if left.contains(&stored) => Some(stored),
                     _ => left.nearest(expected, &mut effort),

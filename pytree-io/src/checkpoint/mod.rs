@@ -39,7 +39,7 @@ use crate::checkpoint::source::Source;
 pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use folder::{Best, CheckpointFolder, FolderOptions, Saved, SavedMetric};
 pub use guess::OtherPrefix;
-pub use load::{LoadOptions, load, load_with};
+pub use load::{LoadOptions, load, load_as, load_with};
 pub use load_report::{Converted, LoadReport, OtherEpsilon};
 pub use names::{WeightLayout, WeightNames};
 pub use save::{SaveOptions, save, save_with};

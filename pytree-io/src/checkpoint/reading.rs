@@ -98,11 +98,12 @@ impl Reading {
         places: Places<'_>,
         each: &mut dyn FnMut(usize, Tensor),
     ) -> Result<(), CheckpointError> {
-        if let [part] = &self.parts[..]
+        if let Some(leaves) = places.leaves
+            && let [part] = &self.parts[..]
             && part.arrangement.is_same()
             && part.arrangement.file_shape() == part.shape
         {
-            let loaded = places.leaves[part.leaf]
+            let loaded = leaves[part.leaf]
                 .try_refilled(|index| self.region(folder, name, index).map_err(Failed::Reading));
             let loaded = loaded.map_err(|failed| match failed {
                 Failed::Reading(error) => error,

@@ -22,11 +22,11 @@ pub(super) enum Source {
     Folder(StoredFolder),
 }
 
-/// The leaves of a template, which decide where the loaded tensors are.
+/// The leaves of a template, which decide where the loaded tensors are. Without them, the tensors are on the host.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'t> {
     pub(super) names: &'t [String],
-    pub(super) leaves: &'t [Tensor],
+    pub(super) leaves: Option<&'t [Tensor]>,
 }
 
 impl Source {
@@ -147,7 +147,10 @@ impl Source {
 impl Places<'_> {
     /// Puts a tensor of the host where the template has the leaf.
     pub(super) fn put(self, leaf: usize, tensor: &Tensor) -> Result<Tensor, CheckpointError> {
-        let put = tensor.try_put_like(&self.leaves[leaf]);
+        let Some(leaves) = self.leaves else {
+            return Ok(tensor.clone());
+        };
+        let put = tensor.try_put_like(&leaves[leaf]);
         put.map_err(|source| self.failed(leaf, source))
     }
 

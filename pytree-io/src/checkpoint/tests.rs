@@ -12,7 +12,7 @@ use super::*;
 use crate::checkpoint::bytes::Stored;
 use crate::files;
 use pytree_core::PytreeOf;
-use pytree_core::Shared;
+use pytree_core::{Ref, Shared};
 use pytree_nn::{Activation, Linear, Mlp, Optimizer, Rngs, Schedule, adam};
 use pytree_transform::Tensor;
 use pytree_transform::jit;
@@ -478,6 +478,47 @@ fn model_is_loaded_from_model_and_optimizer_as_suggested() {
         "{report:?}"
     );
     assert!(!report.unused.is_empty());
+}
+
+/// Without a template, a file is loaded as with one: the value, the report, and the error.
+#[test]
+fn file_is_loaded_as_what_a_function_builds() {
+    let scratch = Scratch::new("load-as");
+    let saved = mlp(&[2, 3, 1]);
+    let tied = Tensor::from([1.0_f32, 2.0]);
+    save(&scratch.0, &(saved.clone(), Ref::new(tied.clone()))).unwrap();
+    let build = |rngs: &mut Rngs| {
+        let model = Mlp::new(&[2, 3, 1], Activation::Relu, rngs);
+        (model, Ref::new(Tensor::zeros(DType::F32, [2])))
+    };
+    let template = build(&mut Rngs::new(0));
+    let none = LoadOptions::new();
+    let (loaded, report) = load_as(&scratch.0, &none, build).unwrap();
+    let expected = load_with(&scratch.0, &template, &none).unwrap();
+    assert_eq!(loaded.0, saved);
+    assert_eq!(loaded.1.get(), tied);
+    assert_eq!(report.to_string(), expected.1.to_string());
+    // The reference is not bound to the trace in which the shapes were found.
+    loaded.1.set(Tensor::zeros(DType::F32, [2]));
+
+    // The leaves that the file has not are those of the function.
+    let more = |rngs: &mut Rngs| (build(rngs), rngs.normal(DType::F32, [1]));
+    let text = |error: CheckpointError| error.to_string();
+    let template = more(&mut Rngs::new(0));
+    assert_eq!(
+        load_as(&scratch.0, &none, more).map_err(text).unwrap_err(),
+        load_with(&scratch.0, &template, &none)
+            .map_err(text)
+            .unwrap_err(),
+    );
+    let unwrapped = || {
+        LoadOptions::new()
+            .allow_missing()
+            .rename_with(|name| format!("[0]{name}"))
+    };
+    let (loaded, report) = load_as(&scratch.0, &unwrapped(), more).unwrap();
+    assert_eq!((loaded.0.0, loaded.1), (saved, template.1));
+    assert_eq!(report.missing.len(), 1);
 }
 
 #[test]

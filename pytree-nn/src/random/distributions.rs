@@ -189,7 +189,7 @@ impl Key {
         or_panic(raw::check_memory("draw", &AbstractArray::new(dtype, shape)));
         let count: usize = shape.iter().product();
         let drawn = match dtype {
-            _ if count <= BLOCK => None,
+            _ if count <= BLOCK || self.is_traced() => None,
             DType::F64 => self.draw_blocks::<f64>(count, numbers),
             DType::BF16 => self.draw_blocks::<bf16>(count, numbers),
             DType::F16 => self.draw_blocks::<f16>(count, numbers),

@@ -158,6 +158,10 @@ impl Key {
         )
     }
 
+    pub(super) fn is_traced(&self) -> bool {
+        self.0.is_traced()
+    }
+
     /// Returns the two words of the key.
     #[track_caller]
     fn halves(&self, operation: &str) -> (Tensor, Tensor) {

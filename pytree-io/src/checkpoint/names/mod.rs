@@ -177,6 +177,32 @@ impl WeightNames {
         self
     }
 
+    /// Gives several paths below `file` in the file to paths below `model` in the model, as [`rename`](Self::rename) does for one.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_io::checkpoint::WeightNames;
+    /// let parts = [("ln_1", "attention_norm"), ("ln_2", "mlp_norm")];
+    /// let names = WeightNames::pytorch().rename_in("h.{i}", "blocks[{i}]", parts);
+    /// # let _ = names;
+    /// ```
+    ///
+    /// # Panics
+    /// In the same cases as [`rename`](Self::rename).
+    #[must_use]
+    #[track_caller]
+    pub fn rename_in<'n>(
+        mut self,
+        file: &str,
+        model: &str,
+        parts: impl IntoIterator<Item = (&'n str, &'n str)>,
+    ) -> Self {
+        for (stored, part) in parts {
+            self = self.rename(format!("{file}.{stored}"), format!("{model}.{part}"));
+        }
+        self
+    }
+
     /// Divides each tensor below the path `file` among the layers `models`, along the axis of the outputs. An
     /// example is the projection to queries, keys and values in one. The parts have the lengths of the layers, in their order.
     ///
