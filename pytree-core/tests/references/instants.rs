@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pytree_core::boundary::{
-    Outcome, flatten_with_references, repeated, unflatten_with_references,
+    Attempts, Outcome, flatten_with_references, repeated, unflatten_with_references,
 };
 use pytree_core::shape::LIST;
 use pytree_core::{
     Contents, Filter, Pytree, PytreeOf, Ref, ReferenceError, TreeError, Unflattener, Unrepeated,
-    Visitor, graph, partition, refs,
+    Visitor, Writer, graph, partition, refs,
 };
 
 type Pair = (Ref<i64>, Ref<i64>);
@@ -46,6 +46,58 @@ fn outdated_values_are_not_written() {
         "cannot write the results of the code between flattening and unflattening a value: this thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both"
     );
     assert_eq!((pair.0.get(), pair.1.get()), (1, 5));
+}
+
+#[test]
+fn conflict_names_the_thread_that_wrote() {
+    let pair = (Ref::new(1), Ref::new(2));
+    for writer in [Writer::SameThread, Writer::OtherThread] {
+        let error = attempt(&pair, |left, right| {
+            let write = || pair.1.set(5);
+            match writer {
+                Writer::SameThread => write(),
+                _ => std::thread::scope(|scope| scope.spawn(write).join()).unwrap(),
+            }
+            [left, right]
+        });
+        let TreeError::Reference(ReferenceError::Conflict { writer: found, .. }) =
+            error.unwrap_err()
+        else {
+            panic!("no conflict")
+        };
+        assert_eq!(found, writer);
+    }
+}
+
+/// Writes of other threads wait from the third conflict of a call until the end of its turn.
+#[test]
+fn third_conflict_begins_a_turn() {
+    let reference = Ref::new(0);
+    let mut attempts = Attempts::default();
+    let writes_at_once = || {
+        std::thread::scope(|scope| {
+            let start = Instant::now();
+            let write = scope.spawn(|| reference.set(1));
+            while !write.is_finished() && start.elapsed() < Duration::from_secs(2) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            write.is_finished()
+        })
+    };
+    for conflict in 1..=3 {
+        attempts.conflicted();
+        if conflict < 3 {
+            assert!(writes_at_once(), "after conflict {conflict}");
+        }
+    }
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| reference.set(2));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!write.is_finished());
+        attempts.end_turn();
+    });
+    assert_eq!(reference.get(), 2);
+    assert!(writes_at_once(), "after the turn");
 }
 
 #[test]
