@@ -10,6 +10,8 @@
 )]
 
 mod counting;
+#[path = "memory/operations.rs"]
+mod operations;
 
 use std::path::PathBuf;
 
@@ -43,6 +45,7 @@ fn model() -> Mlp {
 fn memory_has_limits() {
     reading_needs_little_more_than_the_file();
     quantized_weights_are_not_widened();
+    operations::need_little_more_than_their_results();
 }
 
 fn quantized_weights_are_not_widened() {

@@ -7,8 +7,11 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+use pytree_transform::convolution::{Convolution, Padding};
+use pytree_transform::pooling::Pooling;
 use pytree_transform::{
-    DType, Tensor, bf16, eval_shape, f16, fori_loop, grad, jit, jvp, make_jaxpr, scan, vmap,
+    DType, Reversed, Tensor, bf16, eval_shape, f16, fori_loop, grad, ix, jit, jvp, make_jaxpr,
+    scan, vjp, vmap,
 };
 
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
@@ -79,7 +82,7 @@ fn sums_and_products_of_narrow_integers_have_32_bits() {
                 x.index(pytree_transform::ix![.., 0]).prod(),
                 x.cumsum(1).max(),
                 x.cumprod(0).max(),
-                x.cumsum(pytree_transform::Reversed(1)).max(),
+                x.cumsum(Reversed(1)).max(),
                 x.trace(),
             ]
         };
@@ -390,4 +393,72 @@ fn debug_text_names_the_dtype() {
     );
     assert_eq!(format!("{:.2}", x.convert(DType::BF16)), "[0.10 1.50]");
     assert_eq!(format!("{:?}", Tensor::from(7_u8)), "Tensor(7, dtype=u8)");
+}
+
+#[test]
+fn parts_have_the_bits_of_whole_operands() {
+    type Function = fn(&Tensor) -> Tensor;
+    let functions: [(&str, Function); 17] = [
+        ("cumsum", |x| x.cumsum(0)),
+        ("cumprod", |x| x.sign().cumprod(1)),
+        ("cummax", |x| x.cummax(Reversed(0))),
+        ("cummin", |x| x.cummin(1)),
+        ("argsort", |x| x.argsort(0)),
+        ("argsort of rows", |x| x.argsort(1)),
+        ("argmax", |x| x.argmax(0)),
+        ("argmin of rows", |x| x.argmin(1)),
+        ("argmax of a row", |x| x.flatten().argmax(0)),
+        ("max pooling", |x| Pooling::new([3]).max(&x.expand_dims(2))),
+        ("sum pooling", |x| {
+            Pooling::new([3])
+                .strides([2])
+                .sum(&x.reshape([1, 300, 300]))
+        }),
+        ("tangent of pooling", |x| {
+            let x = x.expand_dims(2);
+            jvp(|x: &Tensor| Pooling::new([2]).min(x), &x, &x.reverse([0])).1
+        }),
+        ("gradient of pooling", |x| {
+            let pooled = |x: &Tensor| Pooling::new([2]).strides([2]).max(x);
+            vjp(pooled, &x.expand_dims(2))
+                .1
+                .call(&x.index(ix![.., ..150]).expand_dims(2))
+        }),
+        ("convolution", |x| {
+            let kernel = x.index(ix![0, ..6]).reshape([3, 1, 2]);
+            Convolution::new([1], Padding::Same).apply(&x.expand_dims(2), &kernel)
+        }),
+        ("matmul", |x| {
+            let signs = x.sign();
+            signs
+                .index(ix![.., ..200])
+                .matmul(&signs.index(ix![..200, ..]))
+        }),
+        ("scatter_add", |x| {
+            let sums = Tensor::zeros_like(x);
+            let indices = Tensor::from([3, 1, 3, 299]);
+            sums.at_indices(&indices, 0).add(x.index(ix![..4]))
+        }),
+        ("scatter_mul", |x| {
+            let of_columns = x.index(ix![.., ..4]);
+            x.at_indices(&Tensor::from([3, 1, 3, 299]), 1)
+                .multiply(of_columns)
+        }),
+    ];
+    for dtype in [&HALVES[..], &INTEGERS].concat() {
+        let numbers = Tensor::arange(DType::I32, 90_000).reshape([300, 300]);
+        let x = (&numbers * &numbers).rem(1013).convert(dtype);
+        let wide = match dtype {
+            DType::BF16 | DType::F16 => DType::F32,
+            DType::I8 | DType::I16 => DType::I32,
+            _ => DType::U32,
+        };
+        // Integers have no gradient.
+        let accepts = |name: &str| dtype.is_float() || !name.starts_with("gradient");
+        for (name, function) in functions.into_iter().filter(|(name, _)| accepts(name)) {
+            let (found, expected) = (function(&x), function(&x.convert(wide)));
+            let expected = expected.convert(found.dtype());
+            assert_eq!(found, expected, "{name} of {dtype}");
+        }
+    }
 }

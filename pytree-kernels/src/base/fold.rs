@@ -148,11 +148,12 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
 }
 
 /// Reduces several rows, element by element, to a single row, and writes it to `target`. At least one row must exist,
-/// and each row must be as long as `target`.
+/// and each row must be as long as `target`. If `is_block`, the rows are a block of more rows.
 #[inline(always)]
 pub(crate) fn columns<T: ArrayElement>(
     target: &mut [T],
     rows: &[T],
+    is_block: bool,
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) {
@@ -161,7 +162,11 @@ pub(crate) fn columns<T: ArrayElement>(
     // One loop for all levels, the last included, as in `row`.
     loop {
         let rows = results.as_deref().unwrap_or(rows);
-        let block = block_rows(rows.len() / width) * width;
+        let block = if is_block {
+            rows.len()
+        } else {
+            block_rows(rows.len() / width) * width
+        };
         let is_last = rows.len() <= block;
         let mut shorter = if is_last {
             Vec::new()
@@ -216,13 +221,14 @@ mod tests {
         let (rows, width) = (100, 3);
         let numbers = noise(rows * width);
         let mut sums = vec![0.0; width];
-        columns(&mut sums, &numbers, 0.0, plus);
+        columns(&mut sums, &numbers, false, 0.0, plus);
         for (column, sum) in sums.iter().enumerate() {
             let of_column = numbers.iter().skip(column).step_by(width);
             let mut alone = [0.0];
             columns(
                 &mut alone,
                 &of_column.copied().collect::<Vec<f32>>(),
+                false,
                 0.0,
                 plus,
             );
@@ -240,7 +246,7 @@ mod tests {
         for (rows, width) in [(1, 3), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
             let numbers: Vec<u32> = (0..).take(rows * width).collect();
             let mut sums = vec![0; width];
-            columns(&mut sums, &numbers, 0, u32::wrapping_add);
+            columns(&mut sums, &numbers, false, 0, u32::wrapping_add);
             let column = |column| numbers.iter().skip(column).step_by(width);
             let expected =
                 (0..width).map(|at| column(at).fold(0, |sum, &x| u32::wrapping_add(sum, x)));
@@ -272,7 +278,7 @@ mod tests {
                 "the order does not matter here"
             );
             let mut sums = vec![0.0; width];
-            columns(&mut sums, &numbers, 0.0, plus);
+            columns(&mut sums, &numbers, false, 0.0, plus);
             assert_eq!(sums, expected);
         }
     }
@@ -284,7 +290,7 @@ mod tests {
         let tenths = vec![0.1_f32; 20_000_000];
         let expected = 2_000_000.029_802_32;
         let mut sums = [0.0; 2];
-        columns(&mut sums, &tenths, 0.0, plus);
+        columns(&mut sums, &tenths, false, 0.0, plus);
         for total in [row(&tenths, 0.0, plus), sums[0] * 2.0] {
             assert!((f64::from(total) - expected).abs() <= 2.0, "{total}");
         }

@@ -8,11 +8,12 @@
 )]
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use pytree_base::dtype::NumberKind;
 
 use crate::base::array::{Array, Data, reused, reused_bits};
-use crate::base::bits::Bits;
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::dispatch;
 
@@ -238,70 +239,86 @@ impl pulp::WithSimd for Narrowing<'_> {
 
 /// Returns an array in the dtype in which kernels compute.
 pub fn widened(array: &Array) -> Cow<'_, Array> {
-    let dtype = array.dtype();
-    if !is_narrow(dtype) {
+    if !is_narrow(array.dtype()) {
         return Cow::Borrowed(array);
     }
+    let mut wide = widened_part(array, 0..array.info.len());
+    wide.info.shape.clone_from(&array.info.shape);
+    Cow::Owned(wide)
+}
+
+/// Returns a row of elements of a narrow array, in the dtype in which kernels compute.
+pub fn widened_part(array: &Array, range: Range<usize>) -> Array {
+    let (dtype, length) = (array.dtype(), range.len());
     let data = if let Some(half) = Half::of(dtype) {
-        let mut numbers = reused::<f32>(array.info.len());
-        half.widen(array.bits(), &mut numbers);
+        let mut numbers = reused::<f32>(length);
+        half.widen(&array.bits()[range], &mut numbers);
         Data::F32(numbers)
     } else {
-        let is_signed = matches!(dtype, DType::I8 | DType::I16);
-        u32::data(widened_integers(array, is_signed), wide(dtype))
+        let by_sign = matches!(dtype, DType::I8 | DType::I16);
+        u32::data(widened_integers(array, range, by_sign), wide(dtype))
     };
-    Cow::Owned(Array {
-        info: AbstractArray {
-            dtype: wide(dtype),
-            shape: array.info.shape.clone(),
-        },
+    Array {
+        info: AbstractArray::new(wide(dtype), [length]),
         data,
-    })
+    }
 }
 
 /// Returns the bits of integers of 8 or 16 bits, extended to 32 bits.
-fn widened_integers(array: &Array, by_sign: bool) -> Vec<u32> {
+fn widened_integers(array: &Array, range: Range<usize>, by_sign: bool) -> Vec<u32> {
     let one_byte = array.dtype().bytes() == 1;
     match (one_byte, by_sign) {
-        (true, true) => extended(array, |bits: u8| {
+        (true, true) => extended(array, range, |bits: u8| {
             i32::from(bits.cast_signed()).cast_unsigned()
         }),
-        (true, false) => extended(array, |bits: u8| u32::from(bits)),
-        (false, true) => extended(array, |bits: u16| {
+        (true, false) => extended(array, range, |bits: u8| u32::from(bits)),
+        (false, true) => extended(array, range, |bits: u16| {
             i32::from(bits.cast_signed()).cast_unsigned()
         }),
-        (false, false) => extended(array, |bits: u16| u32::from(bits)),
+        (false, false) => extended(array, range, |bits: u16| u32::from(bits)),
     }
 }
 
-fn extended<T: Bits>(array: &Array, extend: impl Fn(T) -> u32) -> Vec<u32> {
-    array.bits::<T>().iter().map(|&bits| extend(bits)).collect()
+fn extended<T: Bits>(array: &Array, range: Range<usize>, extend: impl Fn(T) -> u32) -> Vec<u32> {
+    let mut wide = reused_bits(DType::U32, range.len());
+    for (wide, &bits) in wide.iter_mut().zip(&array.bits::<T>()[range]) {
+        *wide = extend(bits);
+    }
+    wide
 }
 
 /// Converts an array of the wide dtype to a narrow dtype: rounds floats, and keeps the lower bits of integers.
+pub fn narrowed(array: &Array, dtype: DType) -> Array {
+    let mut narrow = Array::reused(&AbstractArray {
+        dtype,
+        shape: array.info.shape.clone(),
+    });
+    write_part(array, 0..array.info.len(), &mut narrow, 0);
+    narrow
+}
+
+/// Writes elements to a result, from the position `at` on. A result of a narrow dtype rounds floats, and keeps the lower bits of
+/// integers.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "integers keep their lower bits"
 )]
-pub fn narrowed(array: &Array, dtype: DType) -> Array {
-    let length = array.info.len();
-    let data = if let Some(half) = Half::of(dtype) {
-        let mut bits = reused_bits::<u16>(dtype, length);
-        half.narrow(array.elements(), &mut bits);
-        u16::data(bits, dtype)
+pub fn write_part(array: &Array, range: Range<usize>, result: &mut Array, at: usize) {
+    let (dtype, to) = (result.dtype(), at..at + range.len());
+    if dtype == array.dtype() {
+        with_bits!(dtype, T => result.bits_mut::<T>()[to].copy_from_slice(&array.bits::<T>()[range]));
+    } else if let Some(half) = Half::of(dtype) {
+        half.narrow(&array.elements()[range], &mut result.bits_mut()[to]);
     } else {
-        let wide = array.bits::<u32>().iter();
+        let wide = array.bits::<u32>()[range].iter();
         match dtype.bytes() {
-            1 => u8::data(wide.map(|&bits| bits as u8).collect(), dtype),
-            _ => u16::data(wide.map(|&bits| bits as u16).collect(), dtype),
+            1 => (result.bits_mut::<u8>()[to].iter_mut())
+                .zip(wide)
+                .for_each(|(bits, &wide)| *bits = wide as u8),
+            _ => (result.bits_mut::<u16>()[to].iter_mut())
+                .zip(wide)
+                .for_each(|(bits, &wide)| *bits = wide as u16),
         }
-    };
-    Array {
-        info: AbstractArray {
-            dtype,
-            shape: array.info.shape.clone(),
-        },
-        data,
     }
 }
 

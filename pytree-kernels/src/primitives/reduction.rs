@@ -1,19 +1,23 @@
 //! Reductions over axes. [`crate::base::fold`] defines the order in which the kernels combine elements.
+//!
+//! Narrow elements are widened part by part, where the order has its parts and blocks.
 
 #![allow(
     clippy::inline_always,
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
-use std::ops::{Add, Mul};
+use std::ops::{Add, Mul, Range};
 
 use pytree_base::bug::expect_some;
 
 use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
-use crate::base::fold;
+use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
+use crate::base::narrow::{is_narrow, wide, widened_part, write_part};
 use crate::base::shape::{AxisList, without_axes};
+use crate::primitives::strided;
 
 /// How a reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,11 +146,32 @@ ordered! {
 struct Pass {
     length: usize,
     inner: usize,
+    /// Whether the elements are a block of a longer reduction, whose rows are combined one after the other.
+    is_block: bool,
 }
 
+impl Pass {
+    fn new(length: usize, inner: usize) -> Self {
+        Self {
+            length,
+            inner,
+            is_block: false,
+        }
+    }
+}
+
+/// Writes a pass over an array to another array.
+type Reduce<'a> = dyn Fn(Pass, &Array, &mut Array) + 'a;
+
+/// About how many elements are widened at a time.
+const WIDENED: usize = 16 * PART;
+
+/// The number of columns that are widened at a time, if there are more.
+const COLUMNS: usize = 256;
+
 /// Reduces an array over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
-/// The groups are reduced one after the other, starting with the last group. `reduce` writes a pass over an array to another one.
-fn folded(operand: &Array, axes: &[usize], reduce: &dyn Fn(Pass, &Array, &mut Array)) -> Array {
+/// The groups are reduced one after the other, starting with the last group.
+fn folded(operand: &Array, axes: &[usize], reduce: &Reduce<'_>) -> Array {
     let shape = operand.shape();
     // An axis of length 1 adds no elements and does not separate other axes, so it does not affect the order.
     let long: AxisList = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
@@ -162,23 +187,142 @@ fn folded(operand: &Array, axes: &[usize], reduce: &dyn Fn(Pass, &Array, &mut Ar
             .map_or(0, |axis| axis + 1);
         inner *= length(&rest[last + 1..]);
         let (outer, length) = (length(&rest[..first]), length(&rest[first..=last]));
-        let mut shorter = Array::reused(&AbstractArray::new(operand.dtype(), [outer * inner]));
-        reduce(
-            Pass { length, inner },
-            reduced.as_ref().unwrap_or(operand),
-            &mut shorter,
-        );
-        reduced = Some(shorter);
         rest = &rest[..first];
+        // The results of a group that is not the last one are not rounded.
+        let dtype = if rest.iter().any(is_reduced) {
+            wide(operand.dtype())
+        } else {
+            operand.dtype()
+        };
+        let mut shorter = Array::reused(&AbstractArray::new(dtype, [outer * inner]));
+        let (pass, longer) = (
+            Pass::new(length, inner),
+            reduced.as_ref().unwrap_or(operand),
+        );
+        if is_narrow(operand.dtype()) {
+            reduce_widened(pass, longer, &mut shorter, reduce);
+        } else {
+            reduce(pass, longer, &mut shorter);
+        }
+        reduced = Some(shorter);
     }
     let mut result = reduced.unwrap_or_else(|| operand.clone());
     result.info.shape = without_axes(shape, axes);
     result
 }
 
+/// Writes a pass over an array to a result, one of which is narrow. Widens some elements at a time.
+fn reduce_widened(pass: Pass, operand: &Array, result: &mut Array, reduce: &Reduce<'_>) {
+    let Pass { length, inner, .. } = pass;
+    let size = length * inner;
+    if size == 0 {
+        let mut start = Array::reused(&AbstractArray::new(
+            wide(operand.dtype()),
+            [result.info.len()],
+        ));
+        reduce(pass, &elements(operand, 0..0), &mut start);
+        return write_part(&start, 0..start.info.len(), result, 0);
+    }
+    if size <= WIDENED {
+        let (outer, blocks) = (operand.info.len() / size, WIDENED / size);
+        for first in (0..outer).step_by(blocks) {
+            let last = outer.min(first + blocks);
+            let part = elements(operand, first * size..last * size);
+            reduce_to(pass, &part, result, first * inner, reduce);
+        }
+        return;
+    }
+    for block in 0..operand.info.len() / size {
+        if inner == 1 {
+            let row = block * size..(block + 1) * size;
+            let parts = reduced_parts(operand, row, reduce);
+            reduce_to(
+                Pass::new(parts.info.len(), 1),
+                &parts,
+                result,
+                block,
+                reduce,
+            );
+            continue;
+        }
+        // The last columns may be reduced again. A single column would be a row, which has another order.
+        let width = COLUMNS.min(inner);
+        for column in (0..inner).step_by(width) {
+            let column = column.min(inner - width);
+            let first = block * size + column;
+            let rows = reduced_blocks(operand, first, pass, width, reduce);
+            let pass = Pass::new(rows.info.len() / width, width);
+            reduce_to(pass, &rows, result, block * inner + column, reduce);
+        }
+    }
+}
+
+/// Returns a row of elements, in the dtype in which kernels compute.
+fn elements(operand: &Array, range: Range<usize>) -> Array {
+    if is_narrow(operand.dtype()) {
+        return widened_part(operand, range);
+    }
+    let mut part = Array::reused(&AbstractArray::new(operand.dtype(), [range.len()]));
+    write_part(operand, range, &mut part, 0);
+    part
+}
+
+/// Writes a pass over an array to a result, from the position `at` on.
+fn reduce_to(pass: Pass, part: &Array, result: &mut Array, at: usize, reduce: &Reduce<'_>) {
+    let length = part.info.len() / pass.length;
+    let mut reduced = Array::reused(&AbstractArray::new(part.dtype(), [length]));
+    reduce(pass, part, &mut reduced);
+    write_part(&reduced, 0..length, result, at);
+}
+
+/// Reduces each part of a row; see [`fold::row`].
+fn reduced_parts(operand: &Array, row: Range<usize>, reduce: &Reduce<'_>) -> Array {
+    let count = row.len().div_ceil(PART);
+    let mut results = Array::reused(&AbstractArray::new(wide(operand.dtype()), [count]));
+    let whole = row.len() / PART * PART;
+    let starts = (0..whole).step_by(WIDENED);
+    let several = starts.map(|start| (start..whole.min(start + WIDENED), PART));
+    let last = (whole < row.len()).then(|| (whole..row.len(), row.len() - whole));
+    for (range, length) in several.chain(last) {
+        let at = range.start / PART;
+        let part = elements(operand, row.start + range.start..row.start + range.end);
+        reduce_to(Pass::new(length, 1), &part, &mut results, at, reduce);
+    }
+    results
+}
+
+/// Reduces each block of rows, of which it reads `width` columns from the element `first` on; see [`fold::columns`].
+fn reduced_blocks(
+    operand: &Array,
+    first: usize,
+    Pass { length, inner, .. }: Pass,
+    width: usize,
+    reduce: &Reduce<'_>,
+) -> Array {
+    let most = fold::block_rows(length);
+    let info = AbstractArray::new(wide(operand.dtype()), [length.div_ceil(most) * width]);
+    let mut results = Array::reused(&info);
+    for row in (0..length).step_by(most) {
+        let count = most.min(length - row);
+        let strides = [inner.cast_signed(), 1];
+        let rows = strided::gather(operand, &[count, width], &strides, first + row * inner);
+        let pass = Pass {
+            is_block: true,
+            ..Pass::new(count, width)
+        };
+        let part = elements(&rows, 0..count * width);
+        reduce_to(pass, &part, &mut results, row / most * width, reduce);
+    }
+    results
+}
+
 #[inline]
 fn run<T: ArrayElement>(
-    Pass { length, inner }: Pass,
+    Pass {
+        length,
+        inner,
+        is_block,
+    }: Pass,
     elements: &[T],
     result: &mut [T],
     start: T,
@@ -189,6 +333,7 @@ fn run<T: ArrayElement>(
         result,
         length,
         inner,
+        is_block,
         start,
         combine,
     });
@@ -201,6 +346,7 @@ struct Middle<'a, T, C> {
     result: &'a mut [T],
     length: usize,
     inner: usize,
+    is_block: bool,
     start: T,
     combine: C,
 }
@@ -215,6 +361,7 @@ impl<T: ArrayElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, 
             result,
             length,
             inner,
+            is_block,
             start,
             combine,
         } = self;
@@ -227,7 +374,7 @@ impl<T: ArrayElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, 
         } else {
             let targets = result.chunks_exact_mut(inner);
             for (target, rows) in targets.zip(elements.chunks_exact(length * inner)) {
-                fold::columns(target, rows, start, combine);
+                fold::columns(target, rows, is_block, start, combine);
             }
         }
     }
@@ -273,9 +420,9 @@ macro_rules! with_ordered {
 }
 pub(crate) use with_ordered;
 
-/// Returns the sums over some axes.
+/// Returns the sums over some axes. Narrow operands are accepted here and in [`reduce`].
 pub fn sum(operand: &Array, axes: &[usize]) -> Array {
-    with_number!(operand.dtype(), T => combined(operand, axes, T::default(), <T as Number>::plus))
+    with_number!(wide(operand.dtype()), T => combined(operand, axes, T::default(), <T as Number>::plus))
 }
 
 /// Reduces the numbers of an array.
@@ -292,7 +439,7 @@ fn combined<T: Number>(
 
 /// Reduces an array to its greatest or least elements. Those of bools are their disjunction and conjunction.
 fn extrema(extremum: Extremum, operand: &Array, axes: &[usize]) -> Array {
-    with_wide!(operand.dtype(), T => match extremum {
+    with_wide!(wide(operand.dtype()), T => match extremum {
         Extremum::Max => folded(operand, axes, &|pass, operand, result| {
             run::<T>(pass, operand.elements(), result.elements_mut(), T::LEAST, T::greater);
         }),
@@ -304,7 +451,7 @@ fn extrema(extremum: Extremum, operand: &Array, axes: &[usize]) -> Array {
 
 /// Returns a reduction over some axes.
 pub fn reduce(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
-    match (reduction, operand.dtype()) {
+    match (reduction, wide(operand.dtype())) {
         (Reduction::Max, _) | (Reduction::Or, DType::Bool) => extrema(Extremum::Max, operand, axes),
         (Reduction::Min, _) | (Reduction::And, DType::Bool) => {
             extrema(Extremum::Min, operand, axes)
@@ -325,7 +472,7 @@ pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
     let (length, inner) = (shape[axis], shape[axis + 1..].iter().product());
     let result = AbstractArray::new(DType::I32, without_axes(shape, &[axis]));
     let mut result = Array::reused(&result);
-    let pass = Pass { length, inner };
+    let pass = Pass::new(length, inner);
     with_wide!(operand.dtype(), T => {
         let (elements, positions) = (operand.elements::<T>(), result.elements_mut());
         match extremum {
@@ -338,7 +485,7 @@ pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
 
 /// Writes the positions of the first extrema. `start` and `combine` define the extremum.
 fn arguments<T: Ordered>(
-    Pass { length, inner }: Pass,
+    Pass { length, inner, .. }: Pass,
     elements: &[T],
     positions: &mut [i32],
     start: T,
@@ -364,12 +511,8 @@ fn arguments<T: Ordered>(
 /// faster than one loop that does both.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
     let mut extremum = start;
-    let pass = Pass {
-        length: row.len(),
-        inner: 1,
-    };
     run(
-        pass,
+        Pass::new(row.len(), 1),
         row,
         std::slice::from_mut(&mut extremum),
         start,
@@ -395,6 +538,69 @@ fn arguments_of_columns<T: Ordered>(
         for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
             if better(&element, champion) || (element.is_nan() && !champion.is_nan()) {
                 (*champion, *best) = (element, position);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::bits::with_bits;
+    use crate::base::narrow::{narrowed, widened};
+
+    /// Numbers whose rounded sum depends on the order of the additions.
+    fn noise(dtype: DType, shape: &[usize]) -> Array {
+        let count = shape.iter().product();
+        let number = |n: usize| ((n * 7919 + n / 13) % 1009) as f32 * 0.037 - 18.0;
+        let numbers = Array::new([count], (0..count).map(number).collect());
+        let wide = match dtype {
+            DType::F16 | DType::BF16 => numbers,
+            _ => {
+                let bits = |&number: &f32| number.to_bits() >> 3;
+                let bits = numbers.elements().iter().map(bits).collect();
+                Array::from_bits(wide(dtype), [count], bits)
+            }
+        };
+        let mut array = narrowed(&wide, dtype);
+        array.info.shape = shape.into();
+        array
+    }
+
+    #[test]
+    fn narrow_operands_have_the_bits_of_wide_ones() {
+        let shapes: [(&[usize], &[usize]); 12] = [
+            (&[70_000], &[0]),
+            (&[3, 5], &[1]),
+            (&[2, 20_000], &[1]),
+            (&[20_000, 3], &[0]),
+            (&[600, 700], &[0]),
+            (&[2, 40, 513], &[1]),
+            (&[40, 3, 700], &[0, 2]),
+            (&[3, 40_000], &[0]),
+            (&[2, 1, 30_000], &[0, 1]),
+            (&[0, 3], &[0]),
+            (&[3, 0], &[0]),
+            (&[2, 3], &[]),
+        ];
+        for (shape, axes) in shapes {
+            for dtype in [DType::F16, DType::BF16, DType::U8, DType::I8, DType::I16] {
+                let narrow = noise(dtype, shape);
+                let wide = widened(&narrow);
+                let mut pairs = vec![(sum(&narrow, axes), sum(&wide, axes))];
+                let reductions = [Reduction::Max, Reduction::Min, Reduction::Prod];
+                pairs.extend(reductions.map(|reduction| {
+                    (
+                        reduce(reduction, &narrow, axes),
+                        reduce(reduction, &wide, axes),
+                    )
+                }));
+                for (found, expected) in pairs {
+                    let expected = narrowed(&expected, dtype);
+                    assert_eq!(found.info, expected.info);
+                    let equal = with_bits!(dtype, T => found.bits::<T>() == expected.bits::<T>());
+                    assert!(equal, "{dtype} {shape:?} {axes:?}");
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::base::text_layout::{Pairs, Tuple};
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -238,6 +238,13 @@ impl Primitive for Convolution {
 
     fn multiplies_narrow_floats(&self) -> bool {
         true
+    }
+
+    fn division(&self, _: &[&AbstractArray]) -> Option<Division> {
+        (self.batch_groups == 1).then(|| Division {
+            operands: smallvec::smallvec![Some(self.numbers.input.outer), None],
+            result: self.numbers.result.outer,
+        })
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

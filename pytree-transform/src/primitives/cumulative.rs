@@ -17,8 +17,8 @@ use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
-    Primitive, WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, LinearPrimitive, Lowered,
+    Outputs, Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;
@@ -112,6 +112,14 @@ fn lower(
     result
 }
 
+/// Returns the division along another axis than that of the reduction.
+fn across(run: Run, operand: &AbstractArray) -> Option<Division> {
+    Division::along(
+        operand,
+        (0..operand.rank()).filter(|&axis| axis != run.axis),
+    )
+}
+
 impl LinearPrimitive for CumulativeSum {
     fn name(&self) -> &'static str {
         "cumsum"
@@ -151,6 +159,10 @@ impl LinearPrimitive for CumulativeSum {
         Ok(lower(self.0, block, operand, &start, |block, before, x| {
             block.binary("stablehlo.add", before, x)
         }))
+    }
+
+    fn division(&self, operand: &AbstractArray) -> Option<Division> {
+        across(self.0, operand)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,6 +275,10 @@ impl Primitive for Cumulative {
             _ => block.binary(name, before, x),
         };
         Ok(one(lower(self.run, block, &operands[0], &start, combine)))
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        across(self.run, operands[0])
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,7 +17,7 @@ use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -248,6 +248,20 @@ impl Primitive for DotGeneral {
 
     fn multiplies_narrow_floats(&self) -> bool {
         true
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        let (left, right) = self.sides(operands[0].rank(), operands[1].rank());
+        let longest = |side: &Side<'_>, operand: &AbstractArray| {
+            let axes = side.free.iter().zip(&side.kept);
+            let longest = axes.max_by_key(|&(&axis, _)| operand.shape[axis]);
+            longest.map(|(&axis, &kept)| (operand.shape[axis], axis, kept))
+        };
+        let (rows, columns) = (longest(&left, operands[0]), longest(&right, operands[1]));
+        let (_, axis, result) = rows.max(columns)?;
+        let is_left = rows.max(columns) == rows;
+        let operands = smallvec![is_left.then_some(axis), (!is_left).then_some(axis)];
+        Some(Division { operands, result })
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -177,6 +177,10 @@ impl LinearPrimitive for Sum {
         write!(f, "axes={}", Tuple(&self.axes))
     }
 
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         Some((Fold::Sum, &self.axes))
     }
@@ -314,6 +318,10 @@ impl Primitive for Reduce {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Tuple(&self.axes))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {

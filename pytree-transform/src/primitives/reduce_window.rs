@@ -26,8 +26,8 @@ use crate::primitives::create;
 use crate::primitives::slice::inserted;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
-    Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, LinearPrimitive, Lowered,
+    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -110,6 +110,24 @@ fn batched(window: &Window, batch: usize) -> Window {
     }
 }
 
+/// Returns the axes along which each window has one element, and each element one window.
+fn apart(window: &Window) -> impl Iterator<Item = usize> {
+    (0..window.dimensions.len()).filter(|&axis| {
+        (
+            window.dimensions[axis],
+            window.strides[axis],
+            window.padding[axis],
+        ) == (1, 1, (0, 0))
+    })
+}
+
+/// Returns the division of two operands along such an axis.
+fn division_of_pair(window: &Window, operand: &AbstractArray) -> Option<Division> {
+    let mut division = Division::along(operand, apart(window))?;
+    division.operands.push(Some(division.result));
+    Some(division)
+}
+
 fn write(window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(
         f,
@@ -179,6 +197,13 @@ impl LinearPrimitive for ReduceWindowSum {
         lowering::lower_sums(&self.window, block, operand, &self.base_dilation, result)
     }
 
+    fn division(&self, operand: &AbstractArray) -> Option<Division> {
+        Division::along(
+            operand,
+            apart(&self.window).filter(|&axis| self.base_dilation[axis] == 1),
+        )
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "base_dilation={} ", Tuple(&self.base_dilation))?;
         write(&self.window, f)
@@ -246,6 +271,10 @@ impl Primitive for ReduceWindowExtremum {
     ) -> Lowered {
         lowering::lower_extrema(&self.window, self.extremum, block, &operands[0], results[0])
             .map(one)
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        Division::along(operands[0], apart(&self.window))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -120,6 +120,13 @@ impl Primitive for ArgSort {
             },
         )?;
         Ok(results.into_iter().skip(1).collect())
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        Division::along(
+            operands[0],
+            (0..operands[0].rank()).filter(|&axis| axis != self.axis),
+        )
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

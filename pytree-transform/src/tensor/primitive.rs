@@ -4,6 +4,7 @@
 //! operations, which can be traced. For this reason, transformations can be nested.
 
 use std::any::{Any, TypeId};
+use std::cmp::Reverse;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -118,6 +119,33 @@ pub(crate) fn operands_at<'a>(
     })
 }
 
+/// The axes along which an evaluation may be divided into parts: a slice of the result depends only on the same slice of each of
+/// these operands.
+#[derive(Clone, Debug)]
+pub(crate) struct Division {
+    /// For each operand, the axis that is divided. `None` for an operand that each part reads as a whole.
+    pub(crate) operands: SmallVec<[Option<usize>; 3]>,
+    /// The axis of the single result.
+    pub(crate) result: usize,
+}
+
+impl Division {
+    /// Returns the division along one axis of the only operand and of the result, or `None` without an axis. Of several `axes`, the
+    /// first of the longest ones is divided.
+    pub(crate) fn along(
+        operand: &AbstractArray,
+        axes: impl IntoIterator<Item = usize>,
+    ) -> Option<Self> {
+        let longest = axes
+            .into_iter()
+            .min_by_key(|&axis| Reverse(operand.shape[axis]));
+        longest.map(|axis| Self {
+            operands: smallvec::smallvec![Some(axis)],
+            result: axis,
+        })
+    }
+}
+
 /// **Equality**: two primitives are equal if and only if they compute the same results from the same operands. The
 /// executor computes only one of several equal equations. Every primitive that derives `Eq` and `Hash` implements this
 /// trait.
@@ -215,6 +243,13 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// Returns whether `evaluate` accepts operands that all have the same half-precision dtype.
     fn accepts_halves(&self) -> bool {
         false
+    }
+
+    /// **Division**: returns axes along which an evaluation may be divided. If `evaluate` does not accept narrow dtypes, narrow operands
+    /// are then widened part by part, and otherwise as a whole.
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        let _ = operands;
+        None
     }
 
     /// **Products**: returns whether the operation that [`lower`](Self::lower) writes multiplies operands of bf16 or f16
@@ -369,6 +404,12 @@ pub(crate) trait LinearPrimitive:
         false
     }
 
+    /// Returns axes along which an evaluation may be divided; see [`Primitive::division`].
+    fn division(&self, operand: &AbstractArray) -> Option<Division> {
+        let _ = operand;
+        None
+    }
+
     /// Returns the reduction and its axes; see [`Primitive::reduction`].
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
@@ -460,6 +501,10 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn accepts_narrow(&self) -> bool {
         LinearPrimitive::accepts_narrow(self)
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        LinearPrimitive::division(self, operands[0])
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {

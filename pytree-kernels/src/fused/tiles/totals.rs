@@ -72,7 +72,7 @@ impl Total {
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));
         } else {
-            fold::columns(target, &results, start, combine);
+            fold::columns(target, &results, false, start, combine);
         }
         give_back(results);
         array

@@ -17,7 +17,7 @@ use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value};
@@ -218,6 +218,17 @@ impl Primitive for Scatter {
         block
             .scattered(name, operand, &indices, updates, &axes)
             .map(one)
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        let axes = (self.batch_axes..operands[0].rank()).filter(|&axis| axis != self.axis);
+        let mut division = Division::along(operands[0], axes)?;
+        let of_updates = match division.result {
+            axis if axis > self.axis => axis + operands[1].rank() - self.batch_axes - 1,
+            axis => axis,
+        };
+        division.operands.extend([None, Some(of_updates)]);
+        Some(division)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

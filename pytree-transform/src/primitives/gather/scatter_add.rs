@@ -13,7 +13,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -185,6 +185,17 @@ impl Primitive for ScatterAdd {
         block
             .scattered("stablehlo.add", &zeros, &indices, updates, &axes)
             .map(one)
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        let after = operands[1].rank() - self.batch_axes;
+        let others = (self.batch_axes..self.axis).chain(self.axis + after..operands[0].rank());
+        let mut division = Division::along(operands[0], others)?;
+        division.operands.push(None);
+        if division.result >= self.axis {
+            division.result = division.result + 1 - after;
+        }
+        Some(division)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

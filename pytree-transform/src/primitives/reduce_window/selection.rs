@@ -9,12 +9,12 @@ use pytree_kernels::primitives::reduce_window::{self, Window};
 use pytree_kernels::primitives::reduction::Extremum;
 use smallvec::smallvec;
 
-use super::{batched, lowering, result, write};
+use super::{batched, division_of_pair, lowering, result, write};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -168,6 +168,10 @@ impl Primitive for SelectAndGatherAdd {
         .map(one)
     }
 
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        division_of_pair(&self.window, operands[1])
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_selection(self.extremum, &self.window, f)
     }
@@ -228,6 +232,10 @@ impl Primitive for SelectAndScatterAdd {
             &operands[1],
         )
         .map(one)
+    }
+
+    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
+        division_of_pair(&self.window, operands[1])
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
