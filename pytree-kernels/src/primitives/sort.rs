@@ -2,24 +2,79 @@
 
 use crate::base::array::{Array, with_wide};
 use crate::base::dtype::ArrayElement;
+use crate::base::threads::share_chunks;
 
-/// Returns the positions, as i32, that sort an array along an axis. The sort is stable. NaN is the greatest value.
-pub fn argsort(operand: &Array, axis: usize, descending: bool) -> Array {
+/// The order in which [`argsort`] returns positions.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// If true, the greatest element is first. Equal elements keep their order in both cases.
+    pub descending: bool,
+    /// The number of positions to return, at most the length of the axis.
+    pub count: usize,
+}
+
+/// Returns the positions, as i32, of the first elements of the sorted array along an axis. The sort is stable. NaN is the greatest
+/// value.
+pub fn argsort(operand: &Array, axis: usize, order: Order) -> Array {
     let shape = operand.shape();
-    let (length, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let turned = if descending { u64::MAX } else { 0 };
+    let row = Row {
+        length: shape[axis],
+        inner: shape[axis + 1..].iter().product(),
+        count: order.count,
+    };
+    let turned = if order.descending { u64::MAX } else { 0 };
+    let mut sorted = operand.info.shape.clone();
+    sorted[axis] = order.count;
     with_wide!(operand.dtype(), T => {
         let elements = operand.elements::<T>();
         let add_keys = |first: usize, keys: &mut Keys| {
-            // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
-            // returns the same result as a stable sort.
-            for (position, element) in (0_i32..).zip(elements[first..].iter().step_by(inner).take(length)) {
-                keys.push((element.sort_key() ^ turned, position));
+            let elements = &elements[first..];
+            let (mut last, mut bound) = (u64::MAX, None);
+            for start in (0..row.length).step_by(STEP) {
+                let end = row.length.min(start + STEP);
+                // Most elements are less than the least element that is kept so far, and a comparison takes less time than a key.
+                if let Some(bound) = bound
+                    && are_less(&elements[start..end], bound)
+                {
+                    continue;
+                }
+                for position in start..end {
+                    // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
+                    // returns the same result as a stable sort.
+                    let key = elements[position * row.inner].sort_key() ^ turned;
+                    if key > last {
+                        continue;
+                    }
+                    // The shape rule limits the length to that of an i32.
+                    keys.push((key, i32::try_from(position).unwrap_or(i32::MAX)));
+                    if keys.len() == row.most() {
+                        let kept;
+                        (last, kept) = row.select(keys);
+                        let is_dense = order.descending && row.inner == 1;
+                        bound = usize::try_from(kept).ok().filter(|_| is_dense).map(|kept| elements[kept]);
+                    }
+                }
             }
         };
-        sorted(shape, length, inner, &add_keys)
+        Array::new(&sorted, row.sorted(sorted.iter().product(), &add_keys))
     })
 }
+
+/// Returns whether all elements are less than a bound.
+#[allow(
+    clippy::needless_bitwise_bool,
+    reason = "the loop has wide instructions if it does not end early"
+)]
+fn are_less<T: PartialOrd + Copy>(elements: &[T], bound: T) -> bool {
+    let mut all = true;
+    for &element in elements {
+        all &= element < bound;
+    }
+    all
+}
+
+/// The number of elements that are compared with the bound together.
+const STEP: usize = 16;
 
 /// Elements that can be mapped to integers with the same order.
 trait SortKey: ArrayElement {
@@ -61,26 +116,59 @@ sort_key_as!(f64: f32);
 /// An integer for each element of a row, and the position of the element.
 type Keys = Vec<(u64, i32)>;
 
-/// Returns the positions that sort the rows of an array. `inner` elements are between neighbours of a row. `add_keys` adds those of the
-/// row that begins at an element.
-fn sorted(
-    shape: &[usize],
+/// A row of an array: its number of elements, the distance of neighbours in memory, and the number of positions to return.
+#[derive(Clone, Copy)]
+struct Row {
     length: usize,
     inner: usize,
-    add_keys: &dyn Fn(usize, &mut Keys),
-) -> Array {
-    let mut result = vec![0_i32; shape.iter().product()];
-    let mut keys = Vec::with_capacity(length);
-    let size = (length * inner).max(1);
-    for (block, target) in result.chunks_exact_mut(size).enumerate() {
-        for column in 0..inner {
-            keys.clear();
-            add_keys(block * size + column, &mut keys);
-            keys.sort_unstable();
-            for (target, &(_, position)) in target[column..].iter_mut().step_by(inner).zip(&keys) {
-                *target = position;
-            }
-        }
+    count: usize,
+}
+
+/// The number of elements whose positions one part of the work finds.
+const PART: usize = 1 << 15;
+
+/// A rough time in nanoseconds to find the place of an element.
+const PER_ELEMENT: usize = 4;
+
+impl Row {
+    /// Returns the number of keys after which all except the first ones are removed. The removal of `count` keys takes time
+    /// proportional to `count`, so the time of each key is constant.
+    fn most(self) -> usize {
+        2 * self.count + 32
     }
-    Array::new(shape, result)
+
+    /// Removes all keys except the first `count` in order, and returns the last of these with its position.
+    fn select(self, keys: &mut Keys) -> (u64, i32) {
+        let (_, &mut last, _) = keys.select_nth_unstable(self.count - 1);
+        keys.truncate(self.count);
+        last
+    }
+
+    /// Returns the positions for all rows, as a result with `size` elements. `add_keys` adds the keys of the row that begins at an
+    /// element, or at least the first `count` of them in order.
+    fn sorted(self, size: usize, add_keys: &(dyn Fn(usize, &mut Keys) + Sync)) -> Vec<i32> {
+        let mut result = vec![0_i32; size];
+        let (from, to) = (self.length * self.inner, self.count * self.inner);
+        if size == 0 {
+            return result;
+        }
+        let blocks = (PART / from).max(1);
+        let work = size / to * from * PER_ELEMENT;
+        share_chunks(work, &mut result, blocks * to, &|part, targets| {
+            let mut keys = Vec::with_capacity(self.most().min(self.length));
+            for (block, target) in (part * blocks..).zip(targets.chunks_exact_mut(to)) {
+                for column in 0..self.inner {
+                    keys.clear();
+                    add_keys(block * from + column, &mut keys);
+                    keys.sort_unstable();
+                    for (target, &(_, position)) in
+                        target[column..].iter_mut().step_by(self.inner).zip(&keys)
+                    {
+                        *target = position;
+                    }
+                }
+            }
+        });
+        result
+    }
 }

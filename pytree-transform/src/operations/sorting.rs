@@ -6,7 +6,6 @@
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
@@ -15,8 +14,7 @@ use crate::operations::logic::count_true;
 use crate::primitives::elementwise::{broadcast_shapes, compare};
 use crate::primitives::gather::take_along_last;
 use crate::primitives::shape::{broadcast_to, move_axis};
-use crate::primitives::slice::slice;
-use crate::primitives::sort::{argsort, argsort_descending};
+use crate::primitives::sort::{argsort, greatest};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 
@@ -89,12 +87,7 @@ impl Tensor {
                 format!("use a `k` of at most {length}, or move another axis to the end"),
             ));
         }
-        let order = argsort_descending(self, axis)?;
-        let mut limit = PerAxis::from_slice(order.shape());
-        limit[axis] = k;
-        let start: PerAxis = limit.iter().map(|_| 0).collect();
-        let stride: PerAxis = limit.iter().map(|_| 1).collect();
-        let indices = slice(&order, &start, &limit, &stride)?;
+        let indices = greatest(self, axis, k)?;
         Ok((take_along_last(self, &indices)?, indices))
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::sort;
+use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::primitives::sort::{self, Order};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
@@ -16,26 +17,36 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns the indices, as i32, that sort a tensor along an axis. The sort is stable. NaN is the greatest value.
+/// Returns the indices, as i32, that sort a tensor along an axis, or the first of them. The sort is stable. NaN is the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
     /// If true, the greatest element is first. Equal elements keep their order in both cases.
     pub(crate) descending: bool,
+    /// The number of indices to return, or `None` for all.
+    pub(crate) count: Option<usize>,
 }
 
 /// Returns the indices that sort a tensor along an axis in ascending order.
 #[track_caller]
 pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    let descending = false;
-    bind_one(&ArgSort { axis, descending }, &[operand])
+    let sort = ArgSort {
+        axis,
+        descending: false,
+        count: None,
+    };
+    bind_one(&sort, &[operand])
 }
 
-/// Returns the indices that sort a tensor along an axis in descending order.
+/// Returns the indices of the `count` greatest elements along an axis, in descending order.
 #[track_caller]
-pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    let descending = true;
-    bind_one(&ArgSort { axis, descending }, &[operand])
+pub(crate) fn greatest(operand: &Tensor, axis: usize, count: usize) -> Result<Tensor, TensorError> {
+    let sort = ArgSort {
+        axis,
+        descending: true,
+        count: Some(count),
+    };
+    bind_one(&sort, &[operand])
 }
 
 /// Writes whether the element `left` must come before the element `right`. NaN is the greatest value, and both zeros
@@ -67,15 +78,21 @@ impl Primitive for ArgSort {
             return Err(TensorError::axis("sort", operand, self.axis));
         }
         check_positions("sort", operand, self.axis)?;
+        let mut shape = operand.shape.clone();
+        shape[self.axis] = self.count.unwrap_or(shape[self.axis]);
         Ok(one(AbstractArray {
             dtype: DType::I32,
-            shape: operand.shape.clone(),
+            shape,
         }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(sort::argsort(&operand, self.axis, self.descending))
+        let order = Order {
+            descending: self.descending,
+            count: self.count.unwrap_or(operand.shape()[self.axis]),
+        };
+        one(sort::argsort(&operand, self.axis, order))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
@@ -102,13 +119,14 @@ impl Primitive for ArgSort {
         results: &[&AbstractArray],
     ) -> Lowered {
         let operand = &operands[0];
-        let positions = block.positions(results[0], self.axis);
+        let indices = AbstractArray::new(DType::I32, &operand.info.shape);
+        let positions = block.positions(&indices, self.axis);
         let elements = [operand.dtype(), operand.dtype(), DType::I32, DType::I32];
         let elements = elements.map(|dtype| AbstractArray::new(dtype, []));
         let sorted = [operand.info.clone(), positions.info.clone()];
         let attributes = format_args!("dimension = {} : i64, is_stable = true", self.axis);
         let operands = [operand, &positions];
-        let results = block.operation_with_regions(
+        let sorted = block.operation_with_regions(
             "stablehlo.sort",
             &operands,
             attributes,
@@ -119,7 +137,14 @@ impl Primitive for ArgSort {
                 })
             },
         )?;
-        Ok(results.into_iter().skip(1).collect())
+        let shape = &results[0].shape;
+        let (start, stride) = (shape.iter().map(|_| 0), shape.iter().map(|_| 1));
+        let (start, stride): (PerAxis, PerAxis) = (start.collect(), stride.collect());
+        let first = |indices: &Value| block.sliced(indices, &start, shape, &stride);
+        Ok(match self.count {
+            Some(_) => sorted.iter().skip(1).map(first).collect(),
+            None => sorted.into_iter().skip(1).collect(),
+        })
     }
 
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
@@ -131,17 +156,18 @@ impl Primitive for ArgSort {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dimension={}", self.axis)?;
-        f.write_str(if self.descending {
-            " descending=true"
-        } else {
-            ""
-        })
+        if self.descending {
+            f.write_str(" descending=true")?;
+        }
+        self.count
+            .map_or(Ok(()), |count| write!(f, " count={count}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ix;
     use crate::primitives::shape::rule_checks::{check_batching, noise};
 
     #[test]
@@ -187,14 +213,33 @@ mod tests {
     #[test]
     fn descending_keeps_the_order_of_equals() {
         let x = Tensor::from([1.0, f64::NAN, 2.0, -0.0, 2.0, 0.0]);
+        for count in 0..7 {
+            let expected = [1, 2, 4, 0, 3, 5][..count].to_vec();
+            assert_eq!(
+                greatest(&x, 0, count).unwrap(),
+                Tensor::new([count], expected)
+            );
+        }
         assert_eq!(
-            argsort_descending(&x, 0).unwrap(),
-            Tensor::from([1, 2, 4, 0, 3, 5])
-        );
-        assert_eq!(
-            argsort_descending(&Tensor::from([0, u32::MAX, 0]), 0).unwrap(),
+            greatest(&Tensor::from([0, u32::MAX, 0]), 0, 3).unwrap(),
             Tensor::from([1, 0, 2])
         );
+    }
+
+    #[test]
+    fn selected_indices_are_the_first_sorted_ones() {
+        // Long rows, in which the selection removes keys many times; few different elements, and so many equal ones.
+        for (length, distinct) in [(1000, 7), (3000, 3000)] {
+            let numbers = (0..).map(|i: i32| i.wrapping_mul(7919) % distinct);
+            let x = Tensor::new([2, length], numbers.take(2 * length).collect::<Vec<i32>>());
+            let all = greatest(&x, 1, length).unwrap();
+            let stable = argsort(&(Tensor::from(0) - &x), 1).unwrap();
+            assert_eq!(all, stable);
+            for count in [1_isize, 10, 100] {
+                let found = greatest(&x, 1, count.unsigned_abs()).unwrap();
+                assert_eq!(found, all.index(ix![.., ..count]));
+            }
+        }
     }
 
     #[test]
@@ -203,6 +248,7 @@ mod tests {
             let sort = ArgSort {
                 axis: 1,
                 descending: axis == 1,
+                count: (axis != 0).then_some(2),
             };
             check_batching(&sort, &[noise(&[3, 4, 5], 1)], &[Some(axis)]);
         }
