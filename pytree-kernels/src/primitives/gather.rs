@@ -7,8 +7,10 @@ use pytree_base::bug::bug;
 use crate::base::array::{Array, Data, reused_bits, with_wide};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
+use crate::base::instructions::arch;
 use crate::base::narrow::widened;
 use crate::base::shape::Shape;
+use crate::base::threads::share_chunks;
 use crate::primitives::reduction::{Number, with_number};
 
 /// How an update is combined with an element.
@@ -22,29 +24,46 @@ pub enum ScatterBy {
     Min,
 }
 
-/// Returns the blocks of `operand` at the indices, as an array of the given shape.
+/// What a scatter does with an update whose index is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// The update is combined with the element at the nearest end.
+    Clamp,
+    /// The update is ignored.
+    Drop,
+}
+
+/// Returns the blocks of `operand` at the indices, as an array of the given shape. Indices out of range are clamped to the
+/// nearest end, as JAX does.
 pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
-    let positions = positions(indices, blocks.length);
+    let indices = widened(indices);
     let dtype = operand.dtype();
     with_bits!(dtype, T => {
-        Array::from_bits(dtype, shape, gather_blocks(dtype, operand.bits::<T>(), &positions, blocks))
+        Array::from_bits(dtype, shape, gather_blocks(dtype, operand.bits::<T>(), &indices, blocks))
     })
 }
 
 /// Returns zeros of the given shape, to which each block of `updates` is added at its index.
-pub fn scatter_add(updates: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
-    let positions = positions(indices, blocks.length);
+pub fn scatter_add(
+    updates: &Array,
+    indices: &Array,
+    outside: Outside,
+    blocks: &Blocks,
+    shape: Shape,
+) -> Array {
+    let indices = widened(indices);
+    let positions = &mut Positions::new(&indices, blocks.length, outside);
     let mut result = Array::reused(&AbstractArray::new(updates.dtype(), shape));
     with_number!(updates.dtype(), T => {
         let sums = T::of_mut(&mut result);
         sums.fill(T::default());
-        scatter_blocks(sums, T::of(updates), &positions, blocks, <T as Number>::plus);
+        scatter_blocks(sums, T::of(updates), positions, blocks, <T as Number>::plus);
     });
     result
 }
 
-/// Combines each block of `updates` with the block of `operand` at its index. The result overwrites the operand if it has
-/// no other handle.
+/// Combines each block of `updates` with the block of `operand` at its index, if the index is in range. The result overwrites the
+/// operand if it has no other handle.
 pub fn scatter(
     by: ScatterBy,
     operand: Arc<Array>,
@@ -52,13 +71,14 @@ pub fn scatter(
     updates: &Array,
     blocks: &Blocks,
 ) -> Array {
-    let positions = positions(indices, blocks.length);
+    let indices = widened(indices);
+    let positions = &mut Positions::new(&indices, blocks.length, Outside::Drop);
     let mut result = Array {
         info: operand.info.clone(),
         data: Array::into_data(operand),
     };
     with_wide!(result.dtype(), T => {
-        combined(by, result.elements_mut::<T>(), updates.elements(), &positions, blocks);
+        combined(by, result.elements_mut::<T>(), updates.elements(), positions, blocks);
     });
     result
 }
@@ -95,7 +115,7 @@ fn combined<T: Combined>(
     by: ScatterBy,
     operand: &mut [T],
     updates: &[T],
-    positions: &[usize],
+    positions: &mut Positions<'_>,
     blocks: &Blocks,
 ) {
     match by {
@@ -109,29 +129,92 @@ fn combined<T: Combined>(
     }
 }
 
-/// Converts an array of indices to positions on an axis of length `length`. Indices out of range are clamped to the
-/// nearest end, as JAX does.
-fn positions(indices: &Array, length: usize) -> Vec<usize> {
-    let last = length.saturating_sub(1);
-    let position = |index: i64| {
-        let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
-        if index < 0 {
-            length.saturating_sub(distance)
-        } else {
-            distance.min(last)
+/// The number of positions that are computed together.
+const BLOCK: usize = 1024;
+
+/// The positions of indices on an axis. They are computed block by block, because all of them would take as much memory as the
+/// indices, or more.
+struct Positions<'a> {
+    indices: &'a Array,
+    /// The length of the axis.
+    length: usize,
+    outside: Outside,
+    /// The number of the first index whose position was computed.
+    first: usize,
+    computed: Vec<usize>,
+}
+
+impl<'a> Positions<'a> {
+    fn new(indices: &'a Array, length: usize, outside: Outside) -> Self {
+        Self {
+            indices,
+            length,
+            outside,
+            first: 0,
+            computed: Vec::new(),
         }
-    };
-    match &widened(indices).data {
-        Data::I32(elements) => elements
-            .iter()
-            .map(|&index| position(index.into()))
-            .collect(),
-        Data::I64(elements) => elements.iter().map(|&index| position(index)).collect(),
-        Data::U32(elements) => elements
-            .iter()
-            .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
-            .collect(),
-        _ => bug(format_args!("integer indices, found {}", indices.dtype())),
+    }
+
+    /// Returns the positions of `count` indices, at most [`BLOCK`], beginning with the index `start`. The position of a dropped
+    /// update is out of range.
+    fn at(&mut self, start: usize, count: usize) -> &[usize] {
+        if start < self.first || start + count > self.first + self.computed.len() {
+            let end = self.indices.info.len().min(start + BLOCK);
+            self.first = start;
+            self.computed.resize(end - start, 0);
+            match &self.indices.data {
+                Data::I32(indices) => self.compute(&indices[start..end]),
+                Data::I64(indices) => self.compute(&indices[start..end]),
+                Data::U32(indices) => self.compute(&indices[start..end]),
+                _ => bug(format_args!(
+                    "integer indices, found {}",
+                    self.indices.dtype()
+                )),
+            }
+        }
+        &self.computed[start - self.first..][..count]
+    }
+
+    fn compute<T: Copy + Into<i64>>(&mut self, indices: &[T]) {
+        let length = i64::try_from(self.length).unwrap_or(i64::MAX);
+        let range = match self.outside {
+            Outside::Clamp => (0, (length - 1).max(0)),
+            Outside::Drop => (-1, i64::MAX),
+        };
+        let computed = &mut self.computed[..];
+        arch().dispatch(Block {
+            indices,
+            length,
+            range,
+            computed,
+        });
+    }
+}
+
+/// The positions of a block of indices.
+struct Block<'a, T> {
+    indices: &'a [T],
+    length: i64,
+    /// The least and the greatest position. The position -1 becomes the greatest number.
+    range: (i64, i64),
+    computed: &'a mut [usize],
+}
+
+impl<T: Copy + Into<i64>> pulp::WithSimd for Block<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "only inlined code is compiled for the wide instruction sets"
+    )]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (position, &index) in self.computed.iter_mut().zip(self.indices) {
+            let index: i64 = index.into();
+            let from_start = index + if index < 0 { self.length } else { 0 };
+            let inside = from_start.max(self.range.0).min(self.range.1);
+            *position = usize::try_from(inside).unwrap_or(usize::MAX);
+        }
     }
 }
 
@@ -148,39 +231,45 @@ pub struct Blocks {
     pub length: usize,
 }
 
-/// Copies the blocks of `source` at `positions`. A block has the `after` elements at one position of the axis.
-fn gather_blocks<T: Bits>(
-    dtype: DType,
-    source: &[T],
-    positions: &[usize],
-    blocks: &Blocks,
-) -> Vec<T> {
+/// The number of elements that one part of a gather copies, and a rough time in nanoseconds to copy one.
+const PART: usize = 1 << 14;
+
+/// Copies the blocks of `source` at the indices. A block has the `after` elements at one position of the axis.
+fn gather_blocks<T: Bits>(dtype: DType, source: &[T], indices: &Array, blocks: &Blocks) -> Vec<T> {
     let Blocks {
         batch,
         before,
         after,
         length,
     } = *blocks;
-    let per_batch = positions.len() / batch.max(1);
-    let mut result = reused_bits(dtype, before * after * positions.len());
-    let mut targets = result.chunks_exact_mut(after.max(1));
-    for example in 0..batch {
-        let positions = &positions[example * per_batch..][..per_batch];
-        for row in 0..before {
-            let base = (example * before + row) * length;
-            let source = &source[base * after..][..length * after];
-            if after == 1 {
-                positions
-                    .iter()
-                    .zip(&mut targets)
-                    .for_each(|(&position, target)| target[0] = source[position]);
-                continue;
-            }
-            for (&position, target) in positions.iter().zip(&mut targets) {
-                target.copy_from_slice(&source[position * after..][..after]);
-            }
-        }
+    let per_row = indices.info.len() / batch.max(1);
+    let size = batch * before * per_row * after;
+    let mut result = reused_bits(dtype, size);
+    if size == 0 {
+        return result;
     }
+    let per_part = PART.div_ceil(after);
+    share_chunks(size, &mut result, per_part * after, &|part, mut targets| {
+        let mut positions = Positions::new(indices, length, Outside::Clamp);
+        let mut block = part * per_part;
+        while !targets.is_empty() {
+            let (row, start) = (block / per_row, block % per_row);
+            let count = (per_row - start).min(BLOCK).min(targets.len() / after);
+            let (target, rest) = targets.split_at_mut(count * after);
+            let source = &source[row * length * after..][..length * after];
+            let positions = positions.at(row / before * per_row + start, count);
+            if after == 1 {
+                for (target, &position) in target.iter_mut().zip(positions) {
+                    *target = source[position];
+                }
+            } else {
+                for (target, &position) in target.chunks_exact_mut(after).zip(positions) {
+                    target.copy_from_slice(&source[position * after..][..after]);
+                }
+            }
+            (block, targets) = (block + count, rest);
+        }
+    });
     result
 }
 
@@ -188,7 +277,7 @@ fn gather_blocks<T: Bits>(
 fn scatter_blocks<T: ArrayElement>(
     result: &mut [T],
     updates: &[T],
-    positions: &[usize],
+    positions: &mut Positions<'_>,
     blocks: &Blocks,
     combine: impl Fn(T, T) -> T,
 ) {
@@ -198,25 +287,34 @@ fn scatter_blocks<T: ArrayElement>(
         after,
         length,
     } = *blocks;
-    let per_batch = positions.len() / batch.max(1);
-    let mut updates = updates.chunks_exact(after.max(1));
+    let per_row = positions.indices.info.len() / batch.max(1);
+    if updates.is_empty() || result.is_empty() {
+        return;
+    }
     for example in 0..batch {
-        let positions = &positions[example * per_batch..][..per_batch];
-        for row in 0..before {
-            let base = (example * before + row) * length;
-            if after == 1 {
-                let result = &mut result[base..base + length];
-                for (&position, update) in positions.iter().zip(&mut updates) {
-                    result[position] = combine(result[position], update[0]);
+        for start in (0..per_row).step_by(BLOCK) {
+            let count = (per_row - start).min(BLOCK);
+            let positions = positions.at(example * per_row + start, count);
+            for row in example * before..(example + 1) * before {
+                let updates = &updates[(row * per_row + start) * after..][..count * after];
+                let result = &mut result[row * length * after..][..length * after];
+                if after == 1 {
+                    for (&position, &update) in positions.iter().zip(updates) {
+                        if let Some(element) = result.get_mut(position) {
+                            *element = combine(*element, update);
+                        }
+                    }
+                    continue;
                 }
-                continue;
-            }
-            for (&position, update) in positions.iter().zip(&mut updates) {
-                let target = &mut result[(base + position) * after..][..after];
-                target
-                    .iter_mut()
-                    .zip(update)
-                    .for_each(|(target, &update)| *target = combine(*target, update));
+                for (&position, update) in positions.iter().zip(updates.chunks_exact(after)) {
+                    if position >= length {
+                        continue;
+                    }
+                    let target = &mut result[position * after..][..after];
+                    for (element, &update) in target.iter_mut().zip(update) {
+                        *element = combine(*element, update);
+                    }
+                }
             }
         }
     }

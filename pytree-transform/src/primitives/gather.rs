@@ -13,7 +13,7 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::narrow::{is_narrow, wide};
 use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::gather::{self, Blocks};
+use pytree_kernels::primitives::gather::{self, Blocks, Outside};
 use smallvec::smallvec;
 
 pub(crate) use self::scatter::scatter_by;
@@ -172,6 +172,7 @@ impl Primitive for Take {
         let scatter = ScatterAdd {
             axis: self.axis,
             length,
+            outside: Outside::Clamp,
             batch_axes: self.batch_axes,
         };
         smallvec![
@@ -227,7 +228,8 @@ impl Primitive for Take {
         operands: &[Value],
         results: &[&AbstractArray],
     ) -> Lowered {
-        let indices = lower_positions(block, &operands[1], operands[0].shape()[self.axis]);
+        let length = operands[0].shape()[self.axis];
+        let indices = lower_positions(block, &operands[1], length, Outside::Clamp);
         let axes = self.gather_axes(operands[0].rank(), indices.rank());
         Ok(one(block.gathered(
             &operands[0],
@@ -257,26 +259,39 @@ fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor
 }
 
 /// Writes the positions of indices on an axis of length `length`. A negative index counts from the end. An index out of
-/// range is clamped to the nearest end, because a scatter of StableHLO would drop it.
-fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Value {
+/// range is clamped to the nearest end, or becomes a position that is out of range, whose update a scatter of StableHLO drops.
+fn lower_positions(
+    block: &mut Block<'_>,
+    indices: &Value,
+    length: usize,
+    outside: Outside,
+) -> Value {
     // Adding the length to a negative index must not overflow.
     let wide = match indices.dtype() {
         DType::I32 if i32::try_from(length).is_err() => DType::I64,
+        // XLA compares a position with the length as a signed number.
+        dtype if outside == Outside::Drop && dtype.kind() == NumberKind::Unsigned => DType::I64,
         dtype if is_narrow(dtype) => wide(dtype),
         dtype => dtype,
     };
     let indices = &block.converted(indices, wide);
     let length = length as f64;
-    let last = block.number_like(indices, length - 1.0);
+    let below_length = |block: &mut Block<'_>, positions: &Value| {
+        let last = block.number_like(indices, length - 1.0);
+        block.binary("stablehlo.minimum", positions, &last)
+    };
     if indices.dtype().kind() == NumberKind::Unsigned {
-        return block.binary("stablehlo.minimum", indices, &last);
+        return below_length(block, indices);
     }
     let zero = block.number_like(indices, 0.0);
     let is_negative = block.comparison("LT", indices, &zero);
     let from_end = block.binary_with("stablehlo.add", indices, length);
     let positions = block.selection(&is_negative, &from_end, indices);
+    if outside == Outside::Drop {
+        return positions;
+    }
     let positions = block.binary("stablehlo.maximum", &positions, &zero);
-    block.binary("stablehlo.minimum", &positions, &last)
+    below_length(block, &positions)
 }
 
 fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Result {
@@ -348,6 +363,7 @@ mod tests {
         let scatter = ScatterAdd {
             axis: 0,
             length: 3,
+            outside: Outside::Clamp,
             batch_axes: 0,
         };
         let updates = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
@@ -396,13 +412,17 @@ mod tests {
             (&[2, 3, 4, 2], &[2, 5], 2, 1),
         ] {
             let take = Take { axis, batch_axes };
-            let scatter = ScatterAdd {
-                axis,
-                length: 4,
-                batch_axes,
-            };
+            // The index 3 is out of range of the length 3.
+            let [clamped, dropped] =
+                [(4, Outside::Clamp), (3, Outside::Drop)].map(|(length, outside)| ScatterAdd {
+                    axis,
+                    length,
+                    outside,
+                    batch_axes,
+                });
             let updates = take.result_shape(shape, at);
-            let cases: [(&dyn Primitive, &[usize]); 2] = [(&take, shape), (&scatter, &updates)];
+            let cases: [(&dyn Primitive, &[usize]); 3] =
+                [(&take, shape), (&clamped, &updates), (&dropped, &updates)];
             for (primitive, shape) in cases {
                 check_transpose(primitive, &[noise(shape, 1), indices(at, 2)], 0);
                 check_tangent(primitive, &[noise(shape, 1), indices(at, 2)]);

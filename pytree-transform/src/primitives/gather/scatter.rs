@@ -6,7 +6,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::gather::{self, ScatterBy};
+use pytree_kernels::primitives::gather::{self, Outside, ScatterBy};
 
 use super::{ScatterAdd, Take, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
@@ -24,7 +24,7 @@ use crate::tensor::stablehlo::{Block, Bound, Value};
 use crate::tensor::trace::bind_one;
 
 /// Combines updates with the elements of a tensor at indices along `axis`. The operands are the tensor, the indices and
-/// the updates. Indices out of range are clamped to the nearest end.
+/// the updates. Updates at indices out of range are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     by: ScatterBy,
@@ -61,6 +61,7 @@ impl Scatter {
         let scatter = ScatterAdd {
             axis: self.axis,
             length,
+            outside: Outside::Drop,
             batch_axes: self.batch_axes,
         };
         scatter.bind(updates, indices)
@@ -200,7 +201,7 @@ impl Primitive for Scatter {
             ScatterBy::Min => "stablehlo.minimum",
         };
         let axes = self.take().gather_axes(operand.rank(), indices.rank());
-        let indices = lower_positions(block, indices, operand.shape()[self.axis]);
+        let indices = lower_positions(block, indices, operand.shape()[self.axis], Outside::Drop);
         let reaches = match self.by {
             ScatterBy::Multiply => None,
             ScatterBy::Max => Some(Bound::Greatest),

@@ -4,13 +4,18 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::gather;
+use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::primitives::elementwise::{Binary, Comparison};
+use pytree_kernels::primitives::gather::{self, Outside};
 use smallvec::smallvec;
 
 use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::shape::{batch_axis_first, move_axis};
+use crate::primitives::convert::convert;
+use crate::primitives::create::zeros_like;
+use crate::primitives::elementwise::{binary, compare};
+use crate::primitives::select::select;
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
@@ -19,16 +24,17 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns zeros with length `length` along `axis`, plus the updates at the indices. This primitive is the transpose of
-/// [`Take`].
+/// Returns zeros with length `length` along `axis`, plus the updates at the indices. If indices out of range are clamped, this
+/// primitive is the transpose of [`Take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
     pub(crate) length: usize,
+    pub(crate) outside: Outside,
     pub(crate) batch_axes: usize,
 }
 
-/// Returns zeros with length `length` along `axis`, plus `updates` at `indices`.
+/// Returns zeros with length `length` along `axis`, plus `updates` at `indices`. Updates at indices out of range are dropped.
 #[track_caller]
 pub(crate) fn scatter_add(
     updates: &Tensor,
@@ -39,6 +45,7 @@ pub(crate) fn scatter_add(
     let scatter = ScatterAdd {
         axis,
         length,
+        outside: Outside::Drop,
         batch_axes: 0,
     };
     bind_one(&scatter, &[updates, indices])
@@ -47,6 +54,36 @@ pub(crate) fn scatter_add(
 impl ScatterAdd {
     pub(super) fn bind(self, updates: &Tensor, indices: &Tensor) -> Tensor {
         or_panic(bind_one(&self, &[updates, indices]))
+    }
+
+    fn take(self) -> Take {
+        Take {
+            axis: self.axis,
+            batch_axes: self.batch_axes,
+        }
+    }
+
+    /// Replaces each update whose index is out of range by 0.
+    fn without_dropped(self, updates: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
+        let range = indices.dtype().integer_range();
+        let holds_length = range.is_none_or(|(_, greatest)| {
+            i64::try_from(self.length).is_ok_and(|length| length <= greatest)
+        });
+        let indices = &if holds_length {
+            indices.clone()
+        } else {
+            convert(indices, DType::I64)?
+        };
+        let number = |number: f64| Tensor::constant(indices.dtype(), number);
+        // `-length` is the least index. An unsigned dtype cannot hold `-length`, and the conversion replaces it by 0.
+        let length = self.length as f64;
+        let not_before = compare(Comparison::Ge, indices, &number(-length))?;
+        let below = compare(Comparison::Lt, indices, &number(length))?;
+        let is_inside = binary(Binary::And, &not_before, &below)?;
+        let after = self.axis + indices.rank() - self.batch_axes;
+        let places: PerAxis = (0..self.batch_axes).chain(self.axis..after).collect();
+        let is_inside = broadcast_in_dim(&is_inside, updates.shape(), &places)?;
+        select(&is_inside, updates, &zeros_like(updates))
     }
 
     fn result_shape(self, updates: &[usize], indices: &[usize]) -> Shape {
@@ -98,12 +135,11 @@ impl Primitive for ScatterAdd {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [updates, indices] = take_operands(operands);
         let shape = self.result_shape(updates.shape(), indices.shape());
-        let blocks = Take {
-            axis: self.axis,
-            batch_axes: self.batch_axes,
-        }
-        .blocks(&shape);
-        one(gather::scatter_add(&updates, &indices, &blocks, shape))
+        let blocks = self.take().blocks(&shape);
+        let (outside, indices) = (self.outside, &indices);
+        one(gather::scatter_add(
+            &updates, indices, outside, &blocks, shape,
+        ))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -114,16 +150,15 @@ impl Primitive for ScatterAdd {
     }
 
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let take = Take {
-            axis: self.axis,
-            batch_axes: self.batch_axes,
-        };
-        smallvec![
-            cotangents[0]
-                .as_ref()
-                .map(|cotangent| take.bind(cotangent, operands[1].known())),
-            None
-        ]
+        let indices = operands[1].known();
+        let pulled = cotangents[0].as_ref().map(|cotangent| {
+            let taken = self.take().bind(cotangent, indices);
+            match self.outside {
+                Outside::Clamp => taken,
+                Outside::Drop => or_panic(self.without_dropped(&taken, indices)),
+            }
+        });
+        smallvec![pulled, None]
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
@@ -176,12 +211,8 @@ impl Primitive for ScatterAdd {
         if updates.info.is_empty() {
             return Ok(one(zeros));
         }
-        let take = Take {
-            axis: self.axis,
-            batch_axes: self.batch_axes,
-        };
-        let axes = take.gather_axes(zeros.rank(), indices.rank());
-        let indices = lower_positions(block, indices, self.length);
+        let axes = self.take().gather_axes(zeros.rank(), indices.rank());
+        let indices = lower_positions(block, indices, self.length, self.outside);
         block
             .scattered("stablehlo.add", &zeros, &indices, updates, &axes)
             .map(one)
@@ -200,6 +231,57 @@ impl Primitive for ScatterAdd {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={} length={}", self.axis, self.length)?;
+        if self.outside == Outside::Drop {
+            f.write_str(" outside=drop")?;
+        }
         write_batch_axes(f, self.batch_axes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::stage::stage;
+    use crate::tensor::trace::Recorder;
+
+    #[test]
+    fn narrow_index_dtype_reaches_long_axes() {
+        let recorded = |length: usize, dtype: DType| {
+            let infos = [
+                AbstractArray::new(DType::F32, [1]),
+                AbstractArray::new(dtype, [1]),
+            ];
+            let scatter = ScatterAdd {
+                axis: 0,
+                length,
+                outside: Outside::Drop,
+                batch_axes: 0,
+            };
+            let (jaxpr, _, ()) = stage(Recorder::EvalShape, &infos, |inputs| {
+                let kept = scatter.without_dropped(&inputs[0], &inputs[1]);
+                (vec![kept.unwrap()], ())
+            });
+            jaxpr.to_string()
+        };
+        let text = recorded(3_000_000_000, DType::I32);
+        assert!(
+            text.contains("[dtype=i64 shape=(1,) value=3000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(3_000_000_000, DType::U32);
+        assert!(
+            text.contains("[dtype=u32 shape=(1,) value=3000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(5_000_000_000, DType::U32);
+        assert!(
+            text.contains("[dtype=i64 shape=(1,) value=5000000000.0]"),
+            "{text}"
+        );
+        let text = recorded(2_000_000_000, DType::I32);
+        assert!(
+            text.contains("[dtype=i32 shape=(1,) value=2000000000.0]"),
+            "{text}"
+        );
     }
 }
