@@ -9,6 +9,7 @@ use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise;
 use crate::primitives::elementwise::operators::{Operand, check_quotient};
 use crate::primitives::select;
+use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
 
 macro_rules! binary_methods {
@@ -310,8 +311,9 @@ impl Tensor {
         } else {
             high
         };
-        let above = above.select(&upper, &limited.stop_gradient());
-        Ok(inside.select(self, &below.select(&low, &above)))
+        let limited = limited.stop_gradient();
+        let above = above.select(&upper, &limited);
+        with_tangent_of(&limited, &inside.select(self, &below.select(&low, &above)))
     }
 
     /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, like

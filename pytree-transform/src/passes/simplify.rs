@@ -5,7 +5,7 @@
 //!
 //! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers also `x + 0`;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
-//! - `-(-x)`, `!!x`; `stop_gradient`, which affects only derivatives;
+//! - `-(-x)`, `!!x`; `stop_gradient` and `with_tangent`, which affect only derivatives;
 //! - a selection between equal values; a conversion to the same dtype;
 //! - a sum over no axes, a concatenation of a single operand, and a transposition, reshape, broadcast or slice that is
 //!   a no-op;
@@ -31,6 +31,7 @@ use crate::primitives::create::Full;
 use crate::primitives::reduce::Sum;
 use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
 use crate::primitives::slice::{Concatenate, Slice};
+use crate::primitives::tangent::WithTangent;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
@@ -182,6 +183,9 @@ impl<'j> View<'j> {
         }
         if let Some(sum) = primitive.downcast_ref::<Sum>() {
             return sum.axes.is_empty().then_some(Found::Same(operand));
+        }
+        if primitive.is::<WithTangent>() {
+            return Some(Found::Same(operand));
         }
         if primitive.is::<Concatenate>() {
             return (equation.inputs.len() == 1).then_some(Found::Same(operand));

@@ -1,9 +1,20 @@
-//! Tangents for JVP rules without a formula of their own. Such a rule differentiates an equivalent function.
+//! Tangents of results without a formula of their own. They are those of an equivalent function.
 
-use crate::base::error::or_panic;
+use std::fmt;
+
+use pytree_kernels::base::array::{Array, Operands};
+use pytree_kernels::base::dtype::AbstractArray;
+
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
+use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
-use crate::tensor::trace::{Interpreter, Trace};
+use crate::tensor::primitive::{
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    WithTangents, not_linear, one, take,
+};
+use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::trace::{Interpreter, Trace, bind_one};
 
 /// Returns the tangent of the result of `function` at `primal`, where `tangent` is the tangent of `primal`.
 pub(crate) fn tangent_of(
@@ -16,4 +27,61 @@ pub(crate) fn tangent_of(
     let (value, tangent) = or_panic(trace.undual(&result));
     drop(trace);
     tangent.unwrap_or_else(|| create::zeros_like(&value))
+}
+
+/// Returns the first operand, with the tangent of the second one. So the equations of the second operand are dead code unless a
+/// derivative needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WithTangent;
+
+/// Returns `value`, with the derivatives of `equal`, which has the same elements.
+#[track_caller]
+pub(crate) fn with_tangent_of(value: &Tensor, equal: &Tensor) -> Result<Tensor, TensorError> {
+    bind_one(&WithTangent, &[value, equal])
+}
+
+impl Primitive for WithTangent {
+    fn name(&self) -> &'static str {
+        "with_tangent"
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        same_info(self.name(), operands)?;
+        Ok(one(operands[0].clone()))
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [value, _] = take(operands);
+        one(Array {
+            info: value.info.clone(),
+            data: Array::into_data(value),
+        })
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let value = or_panic(with_tangent_of(&primals[0], &primals[1]));
+        (one(value), one(tangents[1].clone()))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let aligned = align_batch(operands, axes, batch.size);
+        let value = with_tangent_of(&aligned[0], &aligned[1]);
+        (one(or_panic(value)), one(Some(aligned_axis(axes))))
+    }
+
+    fn lower(&self, _: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Ok(one(operands[0].clone()))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
 }
