@@ -11,8 +11,8 @@ use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 
-/// Returns the initial results, and indices for an update. In these indices, negative numbers are replaced by
-/// `segments`, which is out of range, because an update would count negative indices from the end.
+/// Returns the initial results, and indices for an update. In these indices, negative numbers are replaced by numbers that are
+/// out of range, because an update would count negative indices from the end.
 #[track_caller]
 fn prepared(
     operation: &'static str,
@@ -40,6 +40,10 @@ fn prepared(
     }
     let rest = &data.shape()[indices.rank()..];
     let start = full(data.dtype(), &[&[segments], rest].concat(), neutral)?;
+    // As an unsigned number, a negative index is out of range.
+    if indices.dtype() != DType::I64 && i32::try_from(segments).is_ok() {
+        return Ok((start, convert(indices, DType::U32)?));
+    }
     let wide = convert(indices, DType::I64)?;
     let negative = compare(Comparison::Lt, &wide, &Tensor::zeros_like(&wide))?;
     let outside = Tensor::full_like(&wide, segments as f64);
