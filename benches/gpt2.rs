@@ -30,6 +30,7 @@ use pytree::models::Gpt2;
 use pytree::nn::{
     Embed, LayerNorm, LearnedPositions, Quantized, TransformerBlock, convert_floats, with_cache,
 };
+use pytree::optim::MixedPrecision;
 use pytree::prelude::*;
 
 const VOCABULARY: usize = 50257;
@@ -162,15 +163,23 @@ fn prompt(setting: &Setting) {
     setting.measure(usize::MAX, advance, |logit| *logit);
 }
 
+/// The parameters and the states of Adam are f32, the forward pass and the gradients of activations have the dtype of the setting.
 fn train(setting: &Setting) {
-    let model = setting.model();
+    let model = new();
+    let precision = MixedPrecision {
+        compute: setting.dtype,
+        output: DType::F32,
+    };
     let optimizer = Optimizer::new(&model, adam(1e-4));
     let state = (model, optimizer, text(setting.sizes(2, 128)));
     let (mut model, mut optimizer, (x, y)) = device_put(&state, &setting.device);
     drop(state);
     let step = jit_mut(
-        |(model, optimizer, x, y): (&mut Gpt2, &mut Optimizer<Gpt2>, Tensor, Tensor)| {
-            let loss = |model: &mut Gpt2| softmax_cross_entropy(&model.forward(&x), &y).mean();
+        move |(model, optimizer, x, y): (&mut Gpt2, &mut Optimizer<Gpt2>, Tensor, Tensor)| {
+            let loss = |model: &mut Gpt2| {
+                let logits = precision.compute_mut(model, |model| model.forward(&x));
+                softmax_cross_entropy(&precision.output(&logits), &y).mean()
+            };
             let (loss, gradient) = value_and_grad_mut(loss)(model);
             optimizer.update(model, &gradient);
             loss

@@ -52,6 +52,28 @@ pub fn eval<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Eval))
 }
 
+/// Runs a function with a copy of the model in evaluation mode, and returns its result: inference with a borrowed model. What the
+/// function changes in the copy is dropped; the copy shares the memory of the leaves. Under `jit`, the copy is made when the function
+/// is traced, and a call does not pay for it.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{BatchNorm, Rngs, infer};
+/// use pytree_transform::{DType, Tensor, jit};
+/// let norm = BatchNorm::new(3, &mut Rngs::new(0));
+/// let predict = jit(|(norm, x): (&BatchNorm, Tensor)| infer(norm, |norm| norm.forward(&x)));
+/// let x = Tensor::ones(DType::F32, [2, 3]);
+/// assert_eq!(predict((&norm, x.clone())), infer(&norm, |norm| norm.forward(&x)));
+/// ```
+///
+/// # Panics
+/// See [`train`].
+#[doc(alias("torch.inference_mode", "equinox.nn.inference_mode"))]
+#[track_caller]
+pub fn infer<M: Pytree, R>(model: &M, function: impl FnOnce(&mut M) -> R) -> R {
+    function(&mut eval(model))
+}
+
 /// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Train`]. The copy has its
 /// own references: see [`train`].
 ///

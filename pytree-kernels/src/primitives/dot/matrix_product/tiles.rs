@@ -16,6 +16,7 @@ pub(super) use self::processor::are_available;
 use super::Write;
 use super::half::{Blocks, Matrix};
 use crate::base::instructions::arch;
+use crate::base::prefetch::prefetch;
 
 /// The number of lines of a tile.
 const LINES: usize = 16;
@@ -131,8 +132,14 @@ impl Layout<'_> {
         let mut targets = expect_some(tiles.get_disjoint_mut(places).ok(), "two tiles");
         let source = &elements[line + tile * 2 * PAIRS * by_step..];
         for pair in 0..PAIRS {
-            let [first, second]: [[u16; 2 * LINES]; 2] =
-                [2 * pair, 2 * pair + 1].map(|step| whole(&source[step * by_step..]));
+            let [first, second]: [[u16; 2 * LINES]; 2] = [2 * pair, 2 * pair + 1].map(|step| {
+                // The steps of a tile are so far apart that the processor does not request the next ones by itself.
+                let next = (step + 2 * PAIRS) * by_step;
+                if let Some(next) = source.get(next..next + 2 * LINES) {
+                    prefetch(next);
+                }
+                whole(&source[step * by_step..])
+            });
             for (half, target) in targets.iter_mut().enumerate() {
                 let numbers: [u32; LINES] = std::array::from_fn(|at| {
                     joined(first[half * LINES + at], second[half * LINES + at])
