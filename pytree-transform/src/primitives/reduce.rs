@@ -177,7 +177,7 @@ impl LinearPrimitive for Sum {
         write!(f, "axes={}", Tuple(&self.axes))
     }
 
-    fn accepts_narrow(&self) -> bool {
+    fn widens_parts(&self) -> bool {
         true
     }
 
@@ -320,7 +320,7 @@ impl Primitive for Reduce {
         write!(f, "axes={}", Tuple(&self.axes))
     }
 
-    fn accepts_narrow(&self) -> bool {
+    fn widens_parts(&self) -> bool {
         true
     }
 

@@ -26,8 +26,7 @@ const PART: usize = 256 << 10;
 /// and converts each result to the dtype that the shape rule returns.
 pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
     let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
-    // The kernels of elementwise operations widen tile by tile.
-    let accepts_narrow = primitive.accepts_narrow() || primitive.elementwise().is_some();
+    let accepts_narrow = primitive.accepts_narrow() || primitive.widens_parts();
     let accepts_halves =
         primitive.accepts_halves() && operands.iter().all(|operand| operand.dtype().is_float());
     if accepts_narrow || accepts_halves || !operands.iter().any(is_narrow) {

@@ -245,6 +245,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         false
     }
 
+    /// Returns whether `evaluate` accepts operands of narrow dtypes because it widens them part by part, and narrows its results.
+    fn widens_parts(&self) -> bool {
+        self.elementwise().is_some()
+    }
+
     /// **Division**: returns axes along which an evaluation may be divided. If `evaluate` does not accept narrow dtypes, narrow operands
     /// are then widened part by part, and otherwise as a whole.
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
@@ -404,6 +409,11 @@ pub(crate) trait LinearPrimitive:
         false
     }
 
+    /// Returns whether `evaluate` widens narrow operands part by part; see [`Primitive::widens_parts`].
+    fn widens_parts(&self) -> bool {
+        false
+    }
+
     /// Returns axes along which an evaluation may be divided; see [`Primitive::division`].
     fn division(&self, operand: &AbstractArray) -> Option<Division> {
         let _ = operand;
@@ -501,6 +511,10 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn accepts_narrow(&self) -> bool {
         LinearPrimitive::accepts_narrow(self)
+    }
+
+    fn widens_parts(&self) -> bool {
+        LinearPrimitive::widens_parts(self)
     }
 
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
