@@ -1,7 +1,7 @@
 //! What is read of several references, and what is written to them, is there at one instant.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pytree_core::boundary::{
@@ -14,6 +14,9 @@ use pytree_core::{
 };
 
 type Pair = (Ref<i64>, Ref<i64>);
+
+/// A test holds this lock if it takes a turn, or counts conflicts: no other thread of the process can write meanwhile.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Writes what `change` makes of the values of a pair, unless another thread writes one of them meanwhile.
 fn attempt(pair: &Pair, change: impl Fn(i64, i64) -> [i64; 2]) -> Result<(), TreeError> {
@@ -50,6 +53,7 @@ fn outdated_values_are_not_written() {
 
 #[test]
 fn conflict_names_the_thread_that_wrote() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = (Ref::new(1), Ref::new(2));
     for writer in [Writer::SameThread, Writer::OtherThread] {
         let error = attempt(&pair, |left, right| {
@@ -72,6 +76,7 @@ fn conflict_names_the_thread_that_wrote() {
 /// Writes of other threads wait from the third conflict of a call until the end of its turn.
 #[test]
 fn third_conflict_begins_a_turn() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let reference = Ref::new(0);
     let mut attempts = Attempts::default();
     let writes_at_once = || {
@@ -272,6 +277,7 @@ fn parts_written_by_threads_are_not_lost() {
 
 #[test]
 fn losing_call_gets_its_turn() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let pair: Pair = (Ref::new(0), Ref::new(0));
     let done = AtomicBool::new(false);
     let start = Instant::now();
