@@ -7,7 +7,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-use pytree_transform::{DType, Tensor, ix, jit};
+use pytree_transform::{DType, Tensor, grad, ix, jit, linearize, vmap};
 
 #[test]
 fn integer_literals_take_the_dtype_of_a_float_tensor() {
@@ -64,4 +64,17 @@ fn integer_tensor_is_not_divided_by_a_float() {
     halved /= 2.0;
     assert_eq!(halved, Tensor::from([1.5_f32]));
     assert!(Tensor::from([true]).try_equal(1.0).is_err());
+}
+
+#[test]
+fn linearized_functions_repeat_numbers() {
+    let x = Tensor::from([1.0_f32, 2.0, 4.0]);
+    let function = |x: &Tensor| (x * 3.0).maximum(4.0) / 2.0 + 1.0 / x;
+    let (_, derivative) = linearize(function, &x);
+    let expected = Tensor::from([-1.0_f32, 1.25, 1.4375]);
+    assert_eq!(derivative.call(&Tensor::ones_like(&x)), expected);
+    assert_eq!(grad(|x: &Tensor| function(x).sum())(&x), expected);
+    let of_rows = vmap(|x: Tensor| grad(|x: &Tensor| function(x).sum())(&x));
+    let rows = Tensor::stack(&[x.clone(), x], 0);
+    assert_eq!(of_rows(rows).index(ix![1]), expected);
 }

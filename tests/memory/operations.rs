@@ -172,6 +172,10 @@ fn elementwise() -> Vec<Case> {
         case("a number divided", |x, _| 2.0 / x),
         case("a number divides", |x, _| x / 2),
         case("a number is the maximum", |x, _| x.maximum(0)),
+        // The maximum, of which the minimum is taken. A compiled function writes the bounds of integers to memory.
+        case("a number clamps", |x, _| x.clamp(0, 1)).beside(clamping),
+        // A compiled function writes the number that it compares with integers to memory.
+        case("a number compared", |x, _| x.equal(0)).beside(|_| 1),
         case("a float times", |x, _| x * 0.5),
     ]
 }
@@ -180,6 +184,11 @@ fn elementwise() -> Vec<Case> {
 fn converted(dtype: DType) -> usize {
     let is_narrow = !dtype.is_float() && dtype != DType::Bool && dtype.bytes() < 4;
     if is_narrow { 4 / dtype.bytes() } else { 0 }
+}
+
+/// The operands of a clamp: two selections, their bounds and the comparisons.
+fn clamping(dtype: DType) -> usize {
+    if dtype.is_float() { 3 } else { 6 }
 }
 
 /// Operations along axes.
@@ -294,6 +303,33 @@ fn conversions() -> Vec<Case> {
     DType::ALL.iter().map(case).collect()
 }
 
+/// Gradients of operations with numbers, which the tape holds as numbers.
+#[rustfmt::skip]
+fn gradients() -> Vec<Case> {
+    vec![
+        gradient("gradient of a number plus", |x| x + 2),
+        gradient("gradient of a number minus", |x| 2 - x),
+        gradient("gradient of a number times", |x| x * 0.5),
+        gradient("gradient of a number divides", |x| x / 2),
+        // The residual.
+        gradient("gradient of a number divided", |x| 2.0 / x).beside(|_| 1),
+        gradient("gradient of powi", |x| x.powi(3)).beside(|_| 1),
+        gradient("gradient of sigmoid", |x| x.sigmoid()).beside(|_| 1),
+        // The share of the operand in the gradient, and the comparisons that determine it.
+        gradient("gradient of a number is the maximum", |x| x.maximum(0)).beside(|_| 2),
+        gradient("gradient of relu", |x| x.relu()).beside(|_| 2),
+        // The limited elements, three selections, the shares of a maximum and a minimum, and the comparisons.
+        gradient("gradient of a number clamps", |x| x.clamp(0, 1)).beside(|_| 8),
+    ]
+}
+
+fn gradient(name: &str, function: fn(&Tensor) -> Tensor) -> Case {
+    results(name, move |x, y| {
+        let (value, pullback) = vjp(move |x: &Tensor| function(x), x);
+        vec![pullback.call(y), value]
+    })
+}
+
 /// Adds the names that the primitives of a folder return.
 fn add_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -343,6 +379,7 @@ pub(crate) fn need_little_more_than_their_results() {
         moved(),
         control_flow(),
         conversions(),
+        gradients(),
     ];
     let mut missing = names_in_the_sources();
     assert!(missing.len() >= 80, "{missing:?}");

@@ -8,9 +8,10 @@ use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise;
 use crate::primitives::elementwise::operators::{Operand, check_quotient};
-use crate::primitives::select;
+use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
+use crate::tensor::trace::bind_repeating;
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
@@ -299,6 +300,10 @@ impl Tensor {
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");
         let (low, high) = (low.beside(self)?, high.beside(self)?);
+        // The selections below determine the gradient, and change no number.
+        if [self, &low, &high].iter().all(|it| it.array().is_some()) {
+            return self.try_maximum(&low)?.try_minimum(&high);
+        }
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
@@ -346,6 +351,12 @@ impl Tensor {
     #[panicking_twin(select)]
     #[track_caller]
     pub fn try_select(&self, on_true: &Self, on_false: &Self) -> Result<Self, TensorError> {
+        // The kernel repeats numbers, but not the condition.
+        if self.len() > 1
+            && let Some(selected) = bind_repeating(&Select, &[self, on_true, on_false])?
+        {
+            return Ok(selected);
+        }
         let (on_true, on_false) = elementwise::broadcast_together("select", on_true, on_false)?;
         let (condition, on_true) = elementwise::broadcast_together("select", self, &on_true)?;
         let (_, on_false) = elementwise::broadcast_together("select", &condition, &on_false)?;

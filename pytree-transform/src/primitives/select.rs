@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pytree_core::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise;
@@ -11,25 +12,60 @@ use smallvec::smallvec;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
+use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{bind_one, bind_repeating};
 
 /// Computes `if condition { on_true } else { on_false }` elementwise. All three operands have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Select;
 
+/// Selects between two tensors of the shape of the condition, one of which may also be a number.
 #[track_caller]
 pub(crate) fn select(
     condition: &Tensor,
     on_true: &Tensor,
     on_false: &Tensor,
 ) -> Result<Tensor, TensorError> {
-    bind_one(&Select, &[condition, on_true, on_false])
+    let shape = condition.shape();
+    if on_true.shape() == shape && on_false.shape() == shape {
+        return bind_one(&Select, &[condition, on_true, on_false]);
+    }
+    if let Some(selected) = bind_repeating(&Select, &[condition, on_true, on_false])? {
+        return Ok(selected);
+    }
+    let (on_true, on_false) = (
+        broadcast_to(on_true, shape)?,
+        broadcast_to(on_false, shape)?,
+    );
+    bind_one(&Select, &[condition, &on_true, &on_false])
+}
+
+/// Selects between a tensor and zeros, in place of the tensor that is `None`.
+#[track_caller]
+fn select_or_zero(
+    condition: &Tensor,
+    on_true: Option<&Tensor>,
+    on_false: Option<&Tensor>,
+) -> Tensor {
+    let Some(tensor) = on_true.or(on_false) else {
+        bug("a tensor beside the zeros");
+    };
+    let with = |zero: &Tensor| {
+        let [on_true, on_false] = [on_true, on_false].map(|side| side.unwrap_or(zero).clone());
+        [condition.clone(), on_true, on_false]
+    };
+    let [condition, on_true, on_false] = with(&Tensor::constant(tensor.dtype(), 0.0));
+    let repeated = bind_repeating(&Select, &[&condition, &on_true, &on_false]);
+    or_panic(repeated).unwrap_or_else(|| {
+        let [condition, on_true, on_false] = with(&create::zeros_like(tensor));
+        or_panic(select(&condition, &on_true, &on_false))
+    })
 }
 
 impl Primitive for Select {
@@ -72,12 +108,14 @@ impl Primitive for Select {
         let result = or_panic(select(&primals[0], &primals[1], &primals[2]));
         let tangent = match (&tangents[1], &tangents[2]) {
             (None, None) => None,
-            (on_true, on_false) => {
-                let zeros = create::zeros_like(&primals[1]);
-                let on_true = on_true.as_ref().unwrap_or(&zeros);
-                let on_false = on_false.as_ref().unwrap_or(&zeros);
+            (Some(on_true), Some(on_false)) => {
                 Some(or_panic(select(&primals[0], on_true, on_false)))
             }
+            (on_true, on_false) => Some(select_or_zero(
+                &primals[0],
+                on_true.as_ref(),
+                on_false.as_ref(),
+            )),
         };
         (one(result), one(tangent))
     }
@@ -87,15 +125,14 @@ impl Primitive for Select {
             return smallvec![None, None, None];
         };
         let condition = operands[0].known();
-        let zeros = create::zeros_like(cotangent);
         smallvec![
             None,
             operands[1]
                 .is_unknown()
-                .then(|| or_panic(select(condition, cotangent, &zeros))),
+                .then(|| select_or_zero(condition, Some(cotangent), None)),
             operands[2]
                 .is_unknown()
-                .then(|| or_panic(select(condition, &zeros, cotangent)))
+                .then(|| select_or_zero(condition, None, Some(cotangent)))
         ]
     }
 

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use crate::base::error::or_panic;
 use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;
+use crate::primitives::shape::Broadcast;
 use crate::tensor::Tensor;
 use crate::tensor::device::beside;
 use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
@@ -132,7 +133,8 @@ impl Tape {
 
     /// Returns the tape as a jaxpr, and the tape's residuals. The inputs of the jaxpr are the tangents of the active
     /// inputs, followed by the traced residuals. The jaxpr omits outputs whose tangent is zeros.
-    pub(crate) fn into_jaxpr(self) -> (Jaxpr, Vec<Tensor>) {
+    pub(crate) fn into_jaxpr(mut self) -> (Jaxpr, Vec<Tensor>) {
+        repeat_numbers(&mut self.builder);
         let outputs = self.outputs.into_iter().flatten().collect();
         let (jaxpr, captured) = self.builder.finish(outputs);
         (jaxpr, captured)
@@ -168,6 +170,31 @@ impl Tape {
             backward.step(&builder.variables, equation);
         }
         backward.of_inputs(&builder.inputs)
+    }
+}
+
+/// Repeats the numbers that the operations on a tape have as operands. A jaxpr has their repetitions.
+fn repeat_numbers(builder: &mut Builder) {
+    for mut equation in std::mem::take(&mut builder.equations) {
+        let output = builder.variables[equation.outputs[0].index()].clone();
+        let inputs = equation.inputs.iter_mut();
+        for input in inputs.filter(|_| equation.primitive.elementwise().is_some()) {
+            let info = &builder.variables[input.index()];
+            if info.shape == output.shape {
+                continue;
+            }
+            let repeated = AbstractArray {
+                dtype: info.dtype,
+                shape: output.shape.clone(),
+            };
+            let broadcast = Broadcast {
+                axes: (output.rank() - info.rank()..output.rank()).collect(),
+                shape: output.shape.clone(),
+            };
+            let (operands, results) = (smallvec::smallvec![*input], one(repeated));
+            *input = builder.equation(broadcast.to_shared(), operands, &results, equation.line)[0];
+        }
+        builder.equations.push(equation);
     }
 }
 

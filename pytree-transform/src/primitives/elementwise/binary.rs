@@ -193,6 +193,5 @@ fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
     ));
     let tie = or_panic(compare(Comparison::Eq, x, other));
     let half = Tensor::constant(x.dtype(), 0.5);
-    let half = or_panic(crate::primitives::shape::broadcast_to(&half, x.shape()));
     or_panic(select(&tie, &half, &chosen))
 }

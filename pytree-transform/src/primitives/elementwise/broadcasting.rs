@@ -14,7 +14,7 @@ pub(crate) fn bind_broadcast(
     right: &Tensor,
 ) -> Result<Tensor, TensorError> {
     if left.shape() != right.shape()
-        && let Some(result) = bind_repeating(primitive, [left, right])?
+        && let Some(result) = bind_repeating(primitive, &[left, right])?
     {
         return Ok(result);
     }

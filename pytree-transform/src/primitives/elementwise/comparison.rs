@@ -14,7 +14,7 @@ use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, one, take,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 
@@ -54,7 +54,10 @@ impl Primitive for Comparison {
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
-        alone(self, primals)
+        (
+            one(or_panic(compare(*self, &primals[0], &primals[1]))),
+            one(None),
+        )
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {

@@ -82,38 +82,73 @@ pub(crate) fn bind(
     }
 }
 
-/// Applies an elementwise primitive to two tensors, one of which has a single element that is repeated to the shape of the
-/// other. The kernel repeats the element, so no array holds the repetitions. Returns `None` if the operands are other ones, and
-/// unless the result is computed immediately on the host.
+/// Applies an elementwise primitive to tensors of one shape and to numbers, which are repeated. The kernel repeats a number, so no
+/// array holds the repetitions; nor do `grad` and `jvp` store them. Returns `None` for other operands, and if the operation is
+/// recorded for compilation, mapped by `vmap`, or runs on a device.
 #[track_caller]
 pub(crate) fn bind_repeating(
     primitive: &dyn Primitive,
-    operands: [&Tensor; 2],
+    operands: &[&Tensor],
 ) -> Result<Option<Tensor>, TensorError> {
-    let [left, right] = operands;
-    let is_single = |one: &Tensor, other: &Tensor| one.len() == 1 && one.rank() <= other.rank();
-    let info = if is_single(right, left) {
-        left.info()
-    } else if is_single(left, right) {
-        right.info()
-    } else {
+    let sizes = operands
+        .iter()
+        .map(|operand| (operand.len() != 1, operand.rank()));
+    let Some((whole, _)) = operands.iter().zip(sizes).max_by_key(|&(_, size)| size) else {
         return Ok(None);
     };
-    let is_on_host = operands.iter().all(|operand| operand.array().is_some());
-    if !is_on_host
-        || left.dtype() != right.dtype()
-        || checks::active()
-        || device::uses_device(primitive, &operands)
+    let is_whole = |operand: &Tensor| operand.shape() == whole.shape();
+    let mut infos: SmallVec<[&AbstractArray; 3]> = SmallVec::new();
+    for operand in operands {
+        let is_number =
+            operand.len() == 1 && operand.rank() <= whole.rank() && operand.array().is_some();
+        if !is_whole(operand) && !is_number {
+            return Ok(None);
+        }
+        // The operand as if it was repeated.
+        let mut others = operands.iter().filter(|other| is_whole(other));
+        let Some(other) = others.find(|other| other.dtype() == operand.dtype()) else {
+            return Ok(None);
+        };
+        infos.push(other.info());
+    }
+    let tracer = operands
+        .iter()
+        .filter_map(|operand| operand.tracer())
+        .max_by_key(|tracer| tracer.place.level);
+    let level = tracer.map(|tracer| tracer.place.level);
+    if checks::active()
+        || device::uses_device(primitive, operands)
+        || level.is_some_and(|level| {
+            // A device repeats a number once, for the rules of all its uses.
+            operands.iter().any(|it| it.placed_on().is_some()) || !repeats_numbers(level, primitive)
+        })
     {
         return Ok(None);
     }
-    let infos = [info, info];
-    for result in &primitive.abstract_evaluation(&infos)? {
+    if let Some(tracer) = tracer {
+        check_alive(tracer, primitive.name())?;
+    }
+    let results = primitive.abstract_evaluation(&infos)?;
+    for result in &results {
         if !array::is_surely_granted(result) {
-            check_memory(primitive.name(), result, &infos, false)?;
+            check_memory(primitive.name(), result, &infos, level.is_some())?;
         }
     }
-    evaluate(primitive, &operands, current_line()).map(|results| Some(first(results)))
+    let line = current_line();
+    let results = match level {
+        None => evaluate(primitive, operands, line),
+        Some(level) => interpret(level, primitive, operands, &results, line),
+    };
+    results.map(|results| Some(first(results)))
+}
+
+/// Returns whether the rules of a trace level accept numbers in place of their repetitions.
+fn repeats_numbers(level: usize, primitive: &dyn Primitive) -> bool {
+    let is_recorded =
+        innermost_stage().is_some() || innermost_with_rule().is_some() || stand_ins::are_used();
+    let accepts =
+        |interpreter: &Interpreter| matches!(interpreter, Interpreter::Jvp | Interpreter::Tape(_));
+    !is_recorded && accepts(&level_at(level, primitive).1.interpreter)
 }
 
 /// Returns an error if a result is too large for memory. A result is too large if the address space cannot hold it. A
