@@ -398,7 +398,7 @@ fn debug_text_names_the_dtype() {
 #[test]
 fn parts_have_the_bits_of_whole_operands() {
     type Function = fn(&Tensor) -> Tensor;
-    let functions: [(&str, Function); 17] = [
+    let functions: [(&str, Function); 19] = [
         ("cumsum", |x| x.cumsum(0)),
         ("cumprod", |x| x.sign().cumprod(1)),
         ("cummax", |x| x.cummax(Reversed(0))),
@@ -438,6 +438,19 @@ fn parts_have_the_bits_of_whole_operands() {
             let sums = Tensor::zeros_like(x);
             let indices = Tensor::from([3, 1, 3, 299]);
             sums.at_indices(&indices, 0).add(x.index(ix![..4]))
+        }),
+        ("scatter_add of examples", |x| {
+            let updates = x.index(ix![..12]).reshape([4, 3, 300]);
+            // The last ones are out of range, and dropped.
+            let indices = Tensor::from([[0, 0, 1], [1, 0, 1], [-1, 4, -1], [7, 9, -9]]);
+            vmap(|(indices, updates): (Tensor, Tensor)| {
+                let sums = Tensor::zeros(updates.dtype(), [5, 300]);
+                sums.at_indices(&indices, 0).add(updates)
+            })((indices, updates))
+        }),
+        ("gradient of take", |x| {
+            let taken = |x: &Tensor| x.take(&Tensor::from([5, 5, -1, 400, 5]), 0);
+            vjp(taken, x).1.call(&x.index(ix![..5]))
         }),
         ("scatter_mul", |x| {
             let of_columns = x.index(ix![.., ..4]);

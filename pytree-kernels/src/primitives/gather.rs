@@ -8,7 +8,7 @@ use crate::base::array::{Array, Data, reused_bits, with_wide};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::instructions::arch;
-use crate::base::narrow::widened;
+use crate::base::narrow::{Half, narrowed, widened};
 use crate::base::shape::Shape;
 use crate::base::threads::share_chunks;
 use crate::primitives::reduction::{Number, with_number};
@@ -43,7 +43,8 @@ pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -
     })
 }
 
-/// Returns zeros of the given shape, to which each block of `updates` is added at its index.
+/// Returns zeros of the given shape, to which each block of `updates` is added at its index. The updates are half-precision floats, or
+/// have a dtype in which kernels compute. Sums of half-precision floats are rounded once, at their end.
 pub fn scatter_add(
     updates: &Array,
     indices: &Array,
@@ -53,6 +54,16 @@ pub fn scatter_add(
 ) -> Array {
     let indices = widened(indices);
     let positions = &mut Positions::new(&indices, blocks.length, outside);
+    if let Some(half) = Half::of(updates.dtype()) {
+        if blocks.after < LONG {
+            let wide = widened(updates);
+            let sums = scatter_add(&wide, &indices, outside, blocks, shape);
+            return narrowed(&sums, updates.dtype());
+        }
+        let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
+        add_halves(half, result.bits_mut(), updates.bits(), positions, blocks);
+        return result;
+    }
     let mut result = Array::reused(&AbstractArray::new(updates.dtype(), shape));
     with_number!(updates.dtype(), T => {
         let sums = T::of_mut(&mut result);
@@ -271,6 +282,55 @@ fn gather_blocks<T: Bits>(dtype: DType, source: &[T], indices: &Array, blocks: &
         }
     });
     result
+}
+
+/// The least number of elements of a block whose sums in half precision are computed block by block: the order of the updates then
+/// takes less memory than the updates.
+const LONG: usize = 16;
+
+/// Adds each block of half-precision `updates` to the zeros of `result` at the update's position. Only the sums of one position are wide
+/// at a time, and only positions with updates are written.
+fn add_halves(
+    half: Half,
+    result: &mut [u16],
+    updates: &[u16],
+    positions: &mut Positions<'_>,
+    blocks: &Blocks,
+) {
+    let Blocks {
+        batch,
+        before,
+        after,
+        length,
+    } = *blocks;
+    let per_row = positions.indices.info.len() / batch.max(1);
+    if updates.is_empty() || result.is_empty() {
+        return;
+    }
+    let [mut sums, mut terms] = [(); 2].map(|()| vec![0.0; after]);
+    for example in 0..batch {
+        let mut order: Vec<(usize, usize)> = Vec::with_capacity(per_row);
+        for start in (0..per_row).step_by(BLOCK) {
+            let count = (per_row - start).min(BLOCK);
+            let found = positions.at(example * per_row + start, count);
+            order.extend(found.iter().copied().zip(start..));
+        }
+        order.retain(|&(position, _)| position < length);
+        order.sort_unstable();
+        for row in example * before..(example + 1) * before {
+            let updates = &updates[row * per_row * after..][..per_row * after];
+            let result = &mut result[row * length * after..][..length * after];
+            for same in order.chunk_by(|one, next| one.0 == next.0) {
+                sums.fill(0.0);
+                for &(_, update) in same {
+                    half.widen(&updates[update * after..][..after], &mut terms);
+                    let pairs = sums.iter_mut().zip(&terms);
+                    pairs.for_each(|(sum, term)| *sum += term);
+                }
+                half.narrow(&sums, &mut result[same[0].0 * after..][..after]);
+            }
+        }
+    }
 }
 
 /// Combines each block of `updates` with the block of `result` at the update's position.

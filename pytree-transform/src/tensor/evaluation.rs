@@ -27,8 +27,10 @@ const PART: usize = 256 << 10;
 pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
     let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
     let accepts_narrow = primitive.accepts_narrow() || primitive.widens_parts();
-    let accepts_halves =
-        primitive.accepts_halves() && operands.iter().all(|operand| operand.dtype().is_float());
+    let accepts_halves = primitive.accepts_halves()
+        && operands
+            .iter()
+            .all(|it| it.dtype().is_float() || !is_narrow(it));
     if accepts_narrow || accepts_halves || !operands.iter().any(is_narrow) {
         return primitive.evaluate(operands);
     }

@@ -240,7 +240,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         !self.bodies().is_empty()
     }
 
-    /// Returns whether `evaluate` accepts operands that all have the same half-precision dtype.
+    /// Returns whether `evaluate` accepts operands of one half-precision dtype. Other operands are not narrow.
     fn accepts_halves(&self) -> bool {
         false
     }

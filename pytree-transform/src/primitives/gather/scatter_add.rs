@@ -218,6 +218,10 @@ impl Primitive for ScatterAdd {
             .map(one)
     }
 
+    fn accepts_halves(&self) -> bool {
+        true
+    }
+
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
         let after = operands[1].rank() - self.batch_axes;
         let others = (self.batch_axes..self.axis).chain(self.axis + after..operands[0].rank());
