@@ -4,24 +4,27 @@
 //! fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
 //!
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
-//! memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
+//! memory. For each size, the pool stores at most as many arrays as the program had in use at one time. If the program asks again for
+//! memory that was freed because the pool was full, the limit grows, so that the steps of a large model find the memory of the last step.
 
 use std::mem::{Discriminant, discriminant};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
-/// The default limit of the pool, in bytes.
+/// The limit of the pool at the start, in bytes.
 const LIMIT: usize = 256 << 20;
+
+/// The greatest limit that a pool reaches by itself.
+const GREATEST: usize = 2 << 30;
 
 /// The greatest number of array lengths that have a [`Bucket`].
 const LENGTHS: usize = 1 << 10;
 
-static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| Mutex::new(Pool::new(LIMIT)));
+static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| Mutex::new(Pool::new(LIMIT, GREATEST)));
 
 fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -32,14 +35,14 @@ pub fn held() -> usize {
     pool().bytes
 }
 
-/// Returns the limit on the freed memory that the process keeps for reuse, in bytes. The default is 256 MiB; see
-/// [`set_limit`].
+/// Returns the limit on the freed memory that the process keeps for reuse, in bytes. It is 256 MiB at the start, and grows up to 2 GiB
+/// while the program asks again for memory that was freed because of the limit; see [`set_limit`].
 pub fn limit() -> usize {
     pool().limit
 }
 
-/// Sets the limit on the freed memory that the process keeps for reuse, in bytes, and frees the excess. With 0, the
-/// memory of a freed array immediately returns to the system.
+/// Sets the limit on the freed memory that the process keeps for reuse, in bytes, and frees the excess. From then on, the limit does not
+/// grow. With 0, the memory of a freed array immediately returns to the system.
 ///
 /// # Examples
 /// ```
@@ -55,7 +58,7 @@ pub fn set_limit(bytes: usize) {
 /// Frees all memory that the pool stores. Returns the number of freed bytes.
 pub fn release() -> usize {
     let mut pool = pool();
-    let empty = Pool::new(pool.limit);
+    let empty = Pool::new(pool.limit, pool.greatest);
     let released = std::mem::replace(&mut *pool, empty);
     drop(pool);
     released.bytes
@@ -83,6 +86,8 @@ struct Bucket {
     /// The number of allocations for which the pool had no array of this length. This number is also the greatest
     /// number of arrays of this length that were in use at one time.
     misses: usize,
+    /// The number of arrays of this length that were freed because the pool was full, and that the program did not ask for since.
+    evicted: usize,
     last_use: u64,
 }
 
@@ -138,17 +143,20 @@ struct Pool {
     buckets: HashMap<Key, Bucket>,
     bytes: usize,
     limit: usize,
+    /// The greatest limit that the pool reaches by itself.
+    greatest: usize,
     /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
     /// least recently used length has the smallest stored number.
     clock: u64,
 }
 
 impl Pool {
-    fn new(limit: usize) -> Self {
+    fn new(limit: usize, greatest: usize) -> Self {
         Self {
             buckets: HashMap::new(),
             bytes: 0,
             limit,
+            greatest,
             clock: 0,
         }
     }
@@ -174,16 +182,27 @@ impl Pool {
 
     fn take<T: Pooled>(&mut self, length: usize) -> Option<Vec<T>> {
         let kind = discriminant(&T::into_block(Vec::new()));
-        self.take_block(kind, length).and_then(T::from_block)
+        let taken = self.take_block(kind, length, length * size_of::<T>());
+        taken.and_then(T::from_block)
     }
 
-    fn take_block(&mut self, kind: Discriminant<Block>, length: usize) -> Option<Block> {
+    /// Returns an array of a length, which has so many bytes.
+    fn take_block(
+        &mut self,
+        kind: Discriminant<Block>,
+        length: usize,
+        bytes: usize,
+    ) -> Option<Block> {
         self.clock += 1;
         if let Some(bucket) = self.buckets.get_mut(&(kind, length)) {
             bucket.last_use = self.clock;
             let taken = bucket.kept.pop();
             match &taken {
                 Some(block) => self.bytes -= block.bytes(),
+                None if bucket.evicted > 0 => {
+                    bucket.evicted -= 1;
+                    self.limit = self.limit.max(self.greatest.min(self.limit + bytes));
+                }
                 None => bucket.misses += 1,
             }
             return taken;
@@ -194,6 +213,7 @@ impl Pool {
         let bucket = Bucket {
             kept: Vec::new(),
             misses: 1,
+            evicted: 0,
             last_use: self.clock,
         };
         self.buckets.insert((kind, length), bucket);
@@ -216,7 +236,7 @@ impl Pool {
     }
 
     fn set_limit(&mut self, limit: usize) -> Vec<Block> {
-        self.limit = limit;
+        (self.limit, self.greatest) = (limit, limit);
         self.evict_to_limit()
     }
 
@@ -224,19 +244,14 @@ impl Pool {
     fn evict_to_limit(&mut self) -> Vec<Block> {
         let mut evicted = Vec::new();
         while self.bytes > self.limit {
-            let kept = self.buckets.iter().filter(|(_, it)| !it.kept.is_empty());
-            let Some((&key, _)) = kept.min_by_key(|(_, bucket)| bucket.last_use) else {
+            let kept = self.buckets.values_mut().filter(|it| !it.kept.is_empty());
+            let Some(bucket) = kept.min_by_key(|bucket| bucket.last_use) else {
                 break;
             };
-            let Entry::Occupied(mut bucket) = self.buckets.entry(key) else {
-                break;
-            };
-            if let Some(block) = bucket.get_mut().kept.pop() {
+            if let Some(block) = bucket.kept.pop() {
+                bucket.evicted += 1;
                 self.bytes -= block.bytes();
                 evicted.push(block);
-            }
-            if bucket.get().kept.is_empty() {
-                bucket.remove();
             }
         }
         evicted
@@ -250,7 +265,9 @@ mod tests {
     fn kept<T: Pooled>(pool: &Pool, length: usize) -> Option<usize> {
         let kind = discriminant(&T::into_block(Vec::new()));
         let bucket = pool.buckets.get(&(kind, length));
-        bucket.map(|bucket| bucket.kept.len())
+        bucket
+            .map(|bucket| bucket.kept.len())
+            .filter(|&kept| kept > 0)
     }
 
     /// Allocates memory as arrays do: from the pool, or new memory if the pool has none. Also returns whether the
@@ -264,7 +281,7 @@ mod tests {
 
     #[test]
     fn freed_memory_is_reused() {
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         let (elements, reused) = allocate(&mut pool, 5000);
         assert!(!reused);
         let address = elements.as_ptr();
@@ -278,7 +295,7 @@ mod tests {
 
     #[test]
     fn unused_sizes_are_not_kept() {
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         pool.give(vec![1_u32; 6000]);
         assert_eq!(pool.bytes, 0);
         let (elements, _) = allocate(&mut pool, 6000);
@@ -291,7 +308,7 @@ mod tests {
     fn new_sizes_replace_old_sizes() {
         // After allocations of 400 other sizes, an addition of 10^6 elements still reuses the memory of its last
         // result.
-        let mut pool = Pool::new(64 << 20);
+        let mut pool = Pool::new(64 << 20, 0);
         for size in 0..400 {
             let (elements, _) = allocate(&mut pool, 1_000_000 + size);
             pool.give(elements);
@@ -306,7 +323,7 @@ mod tests {
 
     #[test]
     fn least_recently_used_is_evicted_first() {
-        let mut pool = Pool::new(3 * 40_000);
+        let mut pool = Pool::new(3 * 40_000, 0);
         for length in [10_000, 10_001, 10_002, 10_000, 10_003] {
             let (elements, _) = allocate(&mut pool, length);
             pool.give(elements);
@@ -317,9 +334,36 @@ mod tests {
         assert!(pool.bytes <= pool.limit);
     }
 
+    /// The steps of a program that uses more memory than the first limit find the memory of the last step. A limit that was set stays.
+    #[test]
+    fn limit_grows_for_memory_that_is_asked_for_again() {
+        for (greatest, finds_all) in [(400_000, true), (130_000, false), (0, false)] {
+            let mut pool = Pool::new(100_000, greatest);
+            let mut step = || {
+                let allocated =
+                    [10_000, 10_500, 11_000, 11_500].map(|length| allocate(&mut pool, length));
+                let found = allocated.iter().filter(|(_, reused)| *reused).count();
+                for (elements, _) in allocated {
+                    pool.give(elements);
+                }
+                found
+            };
+            let last = (0..10).map(|_| step()).last();
+            assert_eq!(last == Some(4), finds_all, "{greatest}");
+            assert!(pool.limit <= greatest.max(100_000), "{}", pool.limit);
+        }
+        // Lengths that do not return leave the limit as it is.
+        let mut pool = Pool::new(100_000, 400_000);
+        for length in 10_000..10_100 {
+            let (elements, _) = allocate(&mut pool, length);
+            pool.give(elements);
+        }
+        assert_eq!(pool.limit, 100_000);
+    }
+
     #[test]
     fn element_types_share_the_limit() {
-        let mut pool = Pool::new(100_000);
+        let mut pool = Pool::new(100_000, 0);
         assert!(pool.take::<u16>(20_000).is_none());
         pool.give(vec![1_u16; 20_000]);
         assert_eq!(pool.bytes, 40_000);
@@ -331,7 +375,7 @@ mod tests {
 
     #[test]
     fn many_lengths_are_forgotten() {
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         for length in 0..3 * LENGTHS {
             let (elements, _) = allocate(&mut pool, 1024 + length);
             pool.give(elements);
@@ -346,7 +390,7 @@ mod tests {
 
     #[test]
     fn lower_limits_free_memory() {
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         let taken: Vec<_> = (0..8).map(|_| allocate(&mut pool, 10_000).0).collect();
         taken.into_iter().for_each(|elements| {
             pool.give(elements);
@@ -358,7 +402,7 @@ mod tests {
 
     #[test]
     fn freeing_and_reuse_both_count_as_use() {
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         let shorter = [(); 2].map(|()| allocate(&mut pool, 10_000).0);
         let longer = [(); 2].map(|()| allocate(&mut pool, 10_001).0);
         longer.into_iter().for_each(|elements| {
@@ -370,7 +414,7 @@ mod tests {
         pool.set_limit(2 * 40_000);
         assert_eq!(kept::<u32>(&pool, 10_001), None, "freed first");
 
-        let mut pool = Pool::new(LIMIT);
+        let mut pool = Pool::new(LIMIT, 0);
         for length in [10_000, 10_001] {
             let both = [(); 2].map(|()| allocate(&mut pool, length).0);
             both.into_iter().for_each(|elements| {
@@ -385,7 +429,7 @@ mod tests {
     #[test]
     fn both_widths_are_evicted() {
         for u32_is_older in [true, false] {
-            let mut pool = Pool::new(LIMIT);
+            let mut pool = Pool::new(LIMIT, 0);
             let single = pool.take::<u32>(10_000).unwrap_or(vec![0; 10_000]);
             let double = pool.take::<u64>(5_000).unwrap_or(vec![0; 5_000]);
             if u32_is_older {
