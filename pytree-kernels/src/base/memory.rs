@@ -182,11 +182,11 @@ impl Pool {
 
     fn take<T: Pooled>(&mut self, length: usize) -> Option<Vec<T>> {
         let kind = discriminant(&T::into_block(Vec::new()));
-        let taken = self.take_block(kind, length, length * size_of::<T>());
+        let taken = self.take_block(kind, length, length.saturating_mul(size_of::<T>()));
         taken.and_then(T::from_block)
     }
 
-    /// Returns an array of a length, which has so many bytes.
+    /// Returns an array of `length` elements, which have `bytes` bytes.
     fn take_block(
         &mut self,
         kind: Discriminant<Block>,
@@ -201,7 +201,8 @@ impl Pool {
                 Some(block) => self.bytes -= block.bytes(),
                 None if bucket.evicted > 0 => {
                     bucket.evicted -= 1;
-                    self.limit = self.limit.max(self.greatest.min(self.limit + bytes));
+                    let grown = self.limit.saturating_add(bytes).min(self.greatest);
+                    self.limit = self.limit.max(grown);
                 }
                 None => bucket.misses += 1,
             }
