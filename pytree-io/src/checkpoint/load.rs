@@ -19,9 +19,9 @@ use crate::checkpoint::source::{Places, Source};
 use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, WeightNames};
 
 /// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
-/// wrote. [`load_as`] needs no template. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
+/// wrote. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
 /// the tensors are: a loaded tensor is on the device of the template's tensor, and on a mesh it has the same
-/// [`Sharding`](pytree_transform::device::Sharding).
+/// [`Sharding`](pytree_transform::device::Sharding). [`load_as`] needs no template.
 ///
 /// From a folder, only the parts that devices of this process hold are read, and one part at a time is in the memory of
 /// the host. A file is read tensor by tensor.

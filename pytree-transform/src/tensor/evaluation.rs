@@ -2,8 +2,8 @@
 //!
 //! The kernels of primitives compute in wide dtypes: in f32 for half-precision floats, and in 32 bits for narrower
 //! integers. So no kernel is compiled for a narrow dtype. Only primitives that move elements accept narrow dtypes, elementwise
-//! operations and reductions, which widen tile by tile, and products of half-precision floats, whose operands may be as large as the
-//! weights of a model. For the others, operands are widened part by part if the evaluation can be divided.
+//! operations and reductions, which widen tile by tile, and products and scattered sums of half-precision floats, whose operands or
+//! results may be as large as the weights of a model. For the others, operands are widened part by part if the evaluation can be divided.
 
 use std::borrow::Cow;
 use std::ops::Range;
