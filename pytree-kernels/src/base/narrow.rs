@@ -81,17 +81,23 @@ impl Half {
     }
 }
 
-/// Returns a number rounded to a half-precision dtype. For other dtypes, returns the number itself.
+/// Returns the number of a dtype that a number becomes as with Rust's `as`. A bool becomes 0 or 1.
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "numbers are rounded by way of f32"
+    clippy::cast_precision_loss,
+    reason = "numbers are rounded by way of f32, and the bounds of i64 are not reached before the number has become one"
 )]
 pub fn rounded_to(dtype: DType, number: f64) -> f64 {
-    Half::of(dtype).map_or(number, |half| {
+    if let Some(half) = Half::of(dtype) {
         let mut rounded = [number as f32];
         half.round(&mut rounded);
-        rounded[0].into()
-    })
+        return rounded[0].into();
+    }
+    match dtype.integer_range() {
+        Some((least, most)) => (number as i64).clamp(least, most) as f64,
+        None if dtype == DType::Bool => u8::from(number != 0.0).into(),
+        None => number,
+    }
 }
 
 /// Selects all bits of an f32 except the sign bit. Below, the selected bits are called the size of the number.

@@ -4,8 +4,9 @@
 //! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
 //! number, and later steps can read this number.
 //!
-//! Half-precision floats are loaded into registers of f32. A step rounds each of its results to the half-precision
-//! type. So the results have the same bits as without the kernel.
+//! Registers hold the types in which whole arrays are computed, too: half-precision floats are loaded into registers of f32, u32 into
+//! registers of i64, and narrower integers into registers of i32. A step rounds or wraps each of its results to the narrower dtype.
+//! So the results have the same bits as without the kernel. The floats of a kernel have one type, f32 or f64.
 
 mod arithmetic;
 mod builder;
@@ -23,13 +24,13 @@ pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
 pub use self::builder::KernelBuilder;
 pub(super) use self::running::Here;
 use super::pattern::Pattern;
-use super::tiles::Total;
+use super::tiles::{Total, Types};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
-use crate::base::narrow::Half;
 use crate::base::target::Following;
 use crate::primitives::dot::DotGeneral;
 use crate::primitives::elementwise::Elementwise;
+use crate::primitives::elementwise::classes::class_of;
 
 /// The maximum number of elements of a tile, unless a single row is longer. A register then holds 4 KiB of f32. A step
 /// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
@@ -57,6 +58,11 @@ pub enum Level {
     Row,
 }
 
+/// Returns whether registers hold the elements of a dtype as numbers of a wider type, so that a step loads them.
+pub fn is_widened(dtype: DType) -> bool {
+    class_of(dtype) != dtype
+}
+
 /// Where a step reads an operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
@@ -75,6 +81,8 @@ pub(super) enum Work {
         pattern: Pattern,
     },
     Elementwise(Elementwise),
+    /// An elementwise operation of any types, which runs in a loop outside of the kernel's.
+    Called(Elementwise, Types),
     Arithmetic(Arithmetic),
     Chain(Chain),
     /// Copies numbers, which the step then rounds to another dtype.
@@ -94,8 +102,10 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Whether the step returns one number for each element, or one number for each row.
     pub(super) level: Level,
-    /// The half-precision type to which the results are rounded. The register holds the rounded results as f32.
-    pub(super) round: Option<Half>,
+    /// The dtype of the results.
+    pub(super) dtype: DType,
+    /// Whether the results are rounded or wrapped to their dtype, which is narrower than the numbers of the register.
+    pub(super) is_narrowed: bool,
     pub(super) operands: SmallVec<[Place; 3]>,
     /// For each operand, the position of its factor in [`Kernel::factors`], and last that of the factor between the operations of a
     /// chain. Only operations of arithmetic and operations with one operand have factors.
@@ -108,12 +118,11 @@ pub(super) type Factors = [Option<usize>; 4];
 
 /// A number that is the same for all elements.
 #[derive(Clone, Copy, Debug)]
-enum Number {
+pub(super) enum Number {
+    /// A number of the dtype of the register or of the step that has it.
     Constant(f64),
     /// The only element of an input.
-    Scalar {
-        input: usize,
-    },
+    Scalar { input: usize },
 }
 
 /// How a register is filled before the first tile.
@@ -121,6 +130,14 @@ enum Number {
 enum Fill {
     Number(Number),
     Row { input: usize, period: usize },
+}
+
+/// A register that is filled before the first tile.
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    fill: Fill,
+    dtype: DType,
+    register: usize,
 }
 
 /// A value that a kernel writes to memory.
@@ -164,12 +181,14 @@ pub struct Kernel {
     /// The product whose result the kernel reads, if the kernel continues with the parts of this product. The input at the place of
     /// the result is then the left operand, and the right operand is the last input.
     product: Option<Product>,
-    fills: Vec<(Fill, usize)>,
+    fills: Vec<Filled>,
     factors: Vec<Number>,
     steps: Vec<Step>,
     stores: Vec<Store>,
     totals: Vec<Total>,
     registers: usize,
+    /// The types that each register holds.
+    held: Vec<(DType, usize)>,
     /// The inputs whose elements a tile reads from memory, if they are too many for the caches. While a tile runs, those of the
     /// next tile are requested.
     streams: Vec<usize>,
@@ -194,7 +213,7 @@ impl Kernel {
             is_stored[store.register] = true;
         }
         let kept = self.stores.iter().map(|store| store.register);
-        for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
+        for register in kept.chain(self.fills.iter().map(|filled| filled.register)) {
             last_use[register] = usize::MAX;
         }
         let mut assigned: Vec<Option<usize>> = vec![None; self.registers];
@@ -206,7 +225,7 @@ impl Kernel {
                 count - 1
             })
         };
-        for (_, register) in &mut self.fills {
+        for Filled { register, .. } in &mut self.fills {
             let new = next(&mut free);
             assigned[*register] = Some(new);
             *register = new;
@@ -240,6 +259,17 @@ impl Kernel {
             store.register = expect_some(assigned[store.register], MADE);
         }
         self.registers = count;
+        let fills = self
+            .fills
+            .iter()
+            .map(|filled| (filled.dtype, filled.register));
+        let outputs = self.steps.iter().map(|step| (step.dtype, step.output));
+        let held = fills
+            .chain(outputs)
+            .map(|(dtype, register)| (class_of(dtype), register));
+        self.held = held.collect();
+        self.held.sort_unstable();
+        self.held.dedup();
     }
 }
 
@@ -264,7 +294,7 @@ impl fmt::Display for Kernel {
             match step.work {
                 Work::Load { .. } | Work::Spread => continue,
                 Work::Arithmetic(arithmetic) => write!(f, "{separator}{}", arithmetic.name())?,
-                Work::Elementwise(elementwise) => {
+                Work::Elementwise(elementwise) | Work::Called(elementwise, _) => {
                     write!(f, "{separator}{}", elementwise.name())?;
                 }
                 Work::Chain(chain) => {

@@ -4,5 +4,5 @@ mod kernel;
 mod pattern;
 mod tiles;
 
-pub use self::kernel::{Kernel, KernelBuilder, Level, Place};
+pub use self::kernel::{Kernel, KernelBuilder, Level, Place, is_widened};
 pub use self::pattern::Pattern;

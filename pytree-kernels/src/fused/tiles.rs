@@ -17,49 +17,40 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_base::bug::{bug, expect_some};
 
+pub(super) use self::elementwise::Types;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
-use super::kernel::{Here, Place};
+use super::kernel::{Here, Number, Place};
+use super::pattern::Pattern;
 use crate::base::array::Array;
-use crate::base::dtype::ArrayElement;
+use crate::base::dtype::DType;
 use crate::base::fold;
 use crate::base::fold::Fold;
 use crate::base::narrow::Half;
 use crate::base::target::Target;
 use crate::primitives::dot::Factor;
-use crate::primitives::elementwise::Kernels;
-use crate::primitives::elementwise::blocks::Operand;
+use crate::primitives::elementwise::blocks::{Operand, Output};
+use crate::primitives::elementwise::classes::{Class, Memory, class_of, with_class};
 
-/// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
-const STORED: &str = "floats of the kernel's dtype, half-precision floats or bools";
+/// The elements of a place, as text for the panic message of a library bug.
+const OWN: &str = "elements of the type in which the step computes";
 
-/// The expected content of a repeated column, as text for the panic message of a library bug.
-const REPEATED: &str = "an element to repeat";
+/// A type whose numbers registers hold.
+pub(super) trait Held: Class {
+    fn registers(registers: &Registers) -> &Vec<Register<Self>>;
+    fn registers_mut(registers: &mut Registers) -> &mut Vec<Register<Self>>;
+}
 
-/// A float type that tiles can hold: `f32` or `f64`.
+/// A float type in which a kernel computes: `f32` or `f64`.
 pub(super) trait Float:
-    Kernels
-    + Factor
-    + Send
-    + Sync
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
+    Held + Factor + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
 {
-    fn from_f64(value: f64) -> Self;
     fn of_bool(value: bool) -> Self;
     /// Returns the initial accumulator of a reduction: its neutral element.
     fn start(fold: Fold) -> Self;
     fn combine(fold: Fold, left: Self, right: Self) -> Self;
     /// Rounds each number to a half-precision type.
     fn round(half: Half, numbers: &mut [Self]);
-    /// Converts half-precision floats, given by their bits.
-    fn widen(half: Half, bits: &[u16], numbers: &mut [Self]);
-    /// Converts numbers to half-precision floats, and returns their bits.
-    fn narrow(half: Half, numbers: &[Self], bits: &mut [u16]);
-    /// Returns the thread-local list of registers that no kernel currently uses.
-    fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
 /// The source of a kernel's input: an array, or the position of the result that overwrites the input.
@@ -69,325 +60,343 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns all elements of an input that no result overwrites.
+    /// Returns the array of an input that no result overwrites.
     #[inline(always)]
-    pub(super) fn elements<F: Float>(&self) -> Elements<'_, F> {
+    pub(super) fn array(&self) -> &Array {
         match self {
-            Self::Array(array) => match Half::of(array.dtype()) {
-                Some(half) => Elements::Halves(half, array.bits()),
-                None => Elements::Floats(array.elements()),
-            },
+            Self::Array(array) => array,
             Self::Result(_) => bug("no result to be written into a repeated array"),
         }
     }
-}
 
-/// The elements of an input: floats of the kernel's dtype, or the bits of half-precision floats.
-#[derive(Clone, Copy)]
-pub(super) enum Elements<'a, F> {
-    Floats(&'a [F]),
-    Halves(Half, &'a [u16]),
-}
-
-impl<F: Float> Elements<'_, F> {
-    /// Returns the element at a position, or `None` if there are fewer elements.
-    #[inline(always)]
-    pub(super) fn get(&self, position: usize) -> Option<F> {
-        match *self {
-            Self::Floats(elements) => elements.get(position).copied(),
-            Self::Halves(half, bits) => bits.get(position).map(|&bits| {
-                let mut number = [F::default()];
-                F::widen(half, &[bits], &mut number);
-                number[0]
-            }),
-        }
-    }
-
-    /// Copies consecutive elements, beginning at the position `from`.
-    #[inline(always)]
-    fn copy_to(&self, from: usize, output: &mut [F]) {
-        let to = from + output.len();
-        match *self {
-            Self::Floats(elements) => output.copy_from_slice(&elements[from..to]),
-            Self::Halves(half, bits) => F::widen(half, &bits[from..to], output),
-        }
+    /// Returns the only element of an input.
+    pub(super) fn number<C: Class>(&self) -> C {
+        let mut number = [C::default()];
+        C::load(self.array(), 0, &mut number);
+        number[0]
     }
 }
 
-/// The memory of a result, which the parts of a kernel share.
-pub(super) enum Slot<'a, F> {
-    Floats(Target<'a, F>),
-    /// The bits of half-precision floats.
-    Halves(Half, Target<'a, u16>),
-    Bools(Target<'a, bool>),
+/// Registers of each type.
+#[derive(Default)]
+pub(super) struct Registers {
+    singles: Vec<Register<f32>>,
+    doubles: Vec<Register<f64>>,
+    integers: Vec<Register<i32>>,
+    longs: Vec<Register<i64>>,
+    bools: Vec<Register<bool>>,
 }
 
-impl<'a, F: Float> Slot<'a, F> {
-    pub(super) fn new(array: &'a mut Array) -> Self {
-        if let Some(half) = Half::of(array.dtype()) {
-            Self::Halves(half, Target::new(array.bits_mut()))
-        } else if array.dtype() == F::dtype() {
-            let elements = expect_some(F::slice_mut(&mut array.data), STORED);
-            Self::Floats(Target::new(elements))
-        } else {
-            let elements = expect_some(bool::slice_mut(&mut array.data), STORED);
-            Self::Bools(Target::new(elements))
-        }
-    }
+macro_rules! held {
+    ($($class:ident: $field:ident),*) => {$(
+        impl Held for $class {
+            #[inline(always)]
+            fn registers(registers: &Registers) -> &Vec<Register<Self>> {
+                &registers.$field
+            }
 
-    #[inline(always)]
-    fn floats(&self) -> &Target<'a, F> {
-        match self {
-            Self::Floats(elements) => elements,
-            Self::Halves(..) | Self::Bools(_) => bug(STORED),
-        }
-    }
-
-    #[inline(always)]
-    fn bools(&self) -> &Target<'a, bool> {
-        match self {
-            Self::Bools(elements) => elements,
-            Self::Floats(_) | Self::Halves(..) => bug(STORED),
-        }
-    }
-
-    /// Returns the same memory for another part of the kernel.
-    ///
-    /// # Safety
-    /// The parts use different elements.
-    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
-    pub(super) unsafe fn shared(&self) -> Self {
-        // SAFETY: the caller promises it.
-        unsafe {
-            match self {
-                Self::Floats(elements) => Self::Floats(elements.shared()),
-                Self::Halves(half, bits) => Self::Halves(*half, bits.shared()),
-                Self::Bools(elements) => Self::Bools(elements.shared()),
+            #[inline(always)]
+            fn registers_mut(registers: &mut Registers) -> &mut Vec<Register<Self>> {
+                &mut registers.$field
             }
         }
-    }
+    )*};
 }
+held!(f32: singles, f64: doubles, i32: integers, i64: longs, bool: bools);
 
-/// Registers of floats and of bools.
-#[derive(Default)]
-pub(super) struct Registers<F> {
-    floats: Vec<Register<F>>,
-    bools: Vec<Register<bool>>,
+thread_local! {
+    /// The registers that no kernel currently uses.
+    static SPARE: RefCell<Vec<Registers>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The registers that a kernel uses while it runs. Dropping this value returns the registers to the thread's list for
 /// the next kernel.
-pub(super) struct Tiles<F: Float>(Registers<F>);
+pub(super) struct Tiles(Registers);
 
-impl<F: Float> Drop for Tiles<F> {
+impl Drop for Tiles {
     fn drop(&mut self) {
-        let registers = Registers {
-            floats: std::mem::take(&mut self.0.floats),
-            bools: std::mem::take(&mut self.0.bools),
-        };
+        let registers = std::mem::take(&mut self.0);
         // At the end of a thread, the thread's list may already be dropped. In this case, the registers are also
         // dropped.
-        let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
+        let _ = SPARE.try_with(|spare| spare.borrow_mut().push(registers));
     }
 }
 
-impl<F: Float> Tiles<F> {
-    /// Returns at least `count` registers of floats and as many of bools, each for at least `length` elements.
-    pub(super) fn borrow(count: usize, length: usize) -> Self {
-        let spare = F::spare().try_with(|spare| spare.borrow_mut().pop());
-        let mut registers = spare.ok().flatten().unwrap_or_else(|| Registers {
-            floats: Vec::new(),
-            bools: Vec::new(),
-        });
-        if registers.floats.len() < count {
-            registers.floats.resize_with(count, Register::default);
-            registers.bools.resize_with(count, Register::default);
-        }
-        for (floats, bools) in registers
-            .floats
-            .iter_mut()
-            .zip(&mut registers.bools)
-            .take(count)
-        {
-            floats.reserve(length);
-            bools.reserve(length);
+impl Tiles {
+    /// Returns the given registers, each for at least `length` elements of a dtype.
+    pub(super) fn borrow(wanted: &[(DType, usize)], length: usize) -> Self {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+        let mut registers = spare.ok().flatten().unwrap_or_default();
+        for &(dtype, register) in wanted {
+            with_class!(dtype, C => {
+                let all = C::registers_mut(&mut registers);
+                if all.len() <= register {
+                    all.resize_with(register + 1, Register::default);
+                }
+                all[register].reserve(length);
+            });
         }
         Self(registers)
     }
 
-    /// Fills a register with one value.
     #[inline(always)]
-    pub(super) fn fill(&mut self, register: usize, value: F) {
-        self.0.floats[register].fill(value);
+    fn register<C: Held>(&self, register: usize) -> &[C] {
+        &C::registers(&self.0)[register]
     }
 
-    /// Fills a register with repetitions of a row.
     #[inline(always)]
-    pub(super) fn cycle(
+    fn register_mut<C: Held>(&mut self, register: usize) -> &mut [C] {
+        &mut C::registers_mut(&mut self.0)[register]
+    }
+
+    /// Fills a register with one number.
+    pub(super) fn fill(
         &mut self,
         register: usize,
-        source: Elements<'_, F>,
-        period: usize,
+        dtype: DType,
+        number: Number,
+        sources: &[Source<'_>],
+    ) {
+        with_class!(dtype, C => {
+            let number: C = number.value(sources);
+            self.register_mut(register).fill(number);
+        });
+    }
+
+    /// Fills the first `count` numbers of a register with elements of a source that repeat by a pattern, from the element `start` on.
+    #[inline(always)]
+    pub(super) fn load<F: Float>(
+        &mut self,
+        register: usize,
+        pattern: Pattern,
+        source: &Array,
         start: usize,
         count: usize,
     ) {
-        let output = &mut self.0.floats[register][..count];
-        let mut at = start % period;
-        let mut done = 0;
-        while done < count {
-            let run = (period - at).min(count - done);
-            source.copy_to(at, &mut output[done..done + run]);
-            done += run;
-            at = 0;
+        if class_of(source.dtype()) == F::dtype() {
+            load(
+                &mut self.register_mut::<F>(register)[..count],
+                pattern,
+                source,
+                start,
+            );
+        } else {
+            self.load_others(register, pattern, source, start, count);
         }
     }
 
-    /// Copies consecutive elements into a register.
-    #[inline(always)]
-    pub(super) fn load(
+    #[inline(never)]
+    fn load_others(
         &mut self,
         register: usize,
-        source: Elements<'_, F>,
+        pattern: Pattern,
+        source: &Array,
         start: usize,
         count: usize,
     ) {
-        source.copy_to(start, &mut self.0.floats[register][..count]);
+        with_class!(source.dtype(), C => {
+            load(&mut self.register_mut::<C>(register)[..count], pattern, source, start);
+        });
     }
 
     /// Copies the numbers at a place into a register.
     #[inline(always)]
-    pub(super) fn copy(&mut self, operand: Place, register: usize, here: &Here<'_, '_, F>) {
-        let mut output = std::mem::take(&mut self.0.floats[register]);
-        output[..here.count].copy_from_slice(self.floats(operand, here));
-        self.0.floats[register] = output;
+    pub(super) fn copy<F: Float>(&mut self, operand: Place, register: usize, here: &Here<'_, '_>) {
+        self.write_register(register, |tiles, output: &mut [F]| {
+            output[..here.count].copy_from_slice(tiles.elements(operand, here));
+        });
     }
 
-    /// Rounds the first `count` numbers of a register to a half-precision type.
+    /// Rounds or wraps the first `count` numbers of a register to a narrower dtype.
     #[inline(always)]
-    pub(super) fn round(&mut self, half: Half, register: usize, count: usize) {
-        F::round(half, &mut self.0.floats[register][..count]);
+    pub(super) fn narrow<F: Float>(&mut self, dtype: DType, register: usize, count: usize) {
+        match Half::of(dtype) {
+            Some(half) => F::round(half, &mut self.register_mut(register)[..count]),
+            None => self.wrap(dtype, register, count),
+        }
     }
 
-    /// Repeats each element of a column, and fills a register with the repetitions.
-    #[inline(always)]
-    pub(super) fn stretch(
-        &mut self,
-        register: usize,
-        source: Elements<'_, F>,
-        times: usize,
-        start: usize,
-        count: usize,
-    ) {
-        stretch(&mut self.0.floats[register][..count], source, times, start);
+    #[inline(never)]
+    fn wrap(&mut self, dtype: DType, register: usize, count: usize) {
+        with_class!(dtype, C => {
+            let numbers = Output::new(&mut self.register_mut::<C>(register)[..count]);
+            let (operand, output) = numbers.after(|_| ());
+            C::wrap(dtype, operand, output);
+        });
     }
 
     /// Repeats the single number of each row of the tile along the row.
     #[inline(always)]
-    pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
+    pub(super) fn spread<F: Float>(
+        &mut self,
+        dtype: DType,
+        operand: Place,
+        register: usize,
+        row: usize,
+        count: usize,
+    ) {
         let Place::Register(operand) = operand else {
             bug("the numbers of rows to be in a register")
         };
-        let mut output = std::mem::take(&mut self.0.floats[register]);
-        let rows = Elements::Floats(&self.0.floats[operand]);
-        stretch(&mut output[..count], rows, row, 0);
-        self.0.floats[register] = output;
+        if class_of(dtype) == F::dtype() {
+            self.spread_rows::<F>(operand, register, row, count);
+        } else {
+            with_class!(dtype, C => self.spread_rows::<C>(operand, register, row, count));
+        }
+    }
+
+    #[inline(always)]
+    fn spread_rows<C: Held>(&mut self, operand: usize, register: usize, row: usize, count: usize) {
+        self.write_register(register, |tiles, output: &mut [C]| {
+            stretch(&mut output[..count], tiles.register(operand), row, row);
+        });
+    }
+
+    /// Lets a function write to a register while it reads the others.
+    #[inline(always)]
+    fn write_register<C: Held>(&mut self, register: usize, write: impl FnOnce(&Self, &mut [C])) {
+        let mut output = std::mem::take(&mut C::registers_mut(&mut self.0)[register]);
+        write(self, &mut output);
+        C::registers_mut(&mut self.0)[register] = output;
     }
 
     /// Reduces each row of the tile to one number.
     #[inline(always)]
-    pub(super) fn fold_rows(
+    pub(super) fn fold_rows<F: Float>(
         &mut self,
         fold: Fold,
         operand: Place,
         register: usize,
         row: usize,
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
     ) {
-        let mut output = std::mem::take(&mut self.0.floats[register]);
-        let rows = self.floats(operand, here).chunks_exact(row);
-        match fold {
-            Fold::Sum => fold_each(&mut output, rows, Fold::Sum),
-            Fold::Max => fold_each(&mut output, rows, Fold::Max),
-            Fold::Min => fold_each(&mut output, rows, Fold::Min),
-        }
-        self.0.floats[register] = output;
+        self.write_register(register, |tiles, output: &mut [F]| {
+            let rows = tiles.elements(operand, here).chunks_exact(row);
+            match fold {
+                Fold::Sum => fold_each(output, rows, Fold::Sum),
+                Fold::Max => fold_each(output, rows, Fold::Max),
+                Fold::Min => fold_each(output, rows, Fold::Min),
+            }
+        });
     }
 
-    /// Copies `count` values of a register into the memory of a result, beginning at the position `from`.
+    /// Copies `count` values of a register into the memory of a result of the dtype, beginning at the position `from`.
     #[inline(always)]
-    pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
-        match slot {
-            Slot::Floats(elements) => {
-                let numbers = &self.0.floats[register][..count];
-                elements.slice_mut(from, count).copy_from_slice(numbers);
-            }
-            Slot::Halves(half, bits) => {
-                let numbers = &self.0.floats[register][..count];
-                F::narrow(*half, numbers, bits.slice_mut(from, count));
-            }
-            Slot::Bools(elements) => {
-                let bools = &self.0.bools[register][..count];
-                elements.slice_mut(from, count).copy_from_slice(bools);
-            }
+    pub(super) fn store<F: Float>(
+        &self,
+        dtype: DType,
+        register: usize,
+        memory: &mut Memory<'_>,
+        from: usize,
+        count: usize,
+    ) {
+        if class_of(dtype) == F::dtype() {
+            F::store(&self.register(register)[..count], memory, from);
+        } else {
+            self.store_others(dtype, register, memory, from, count);
         }
     }
 
-    /// Returns the floats of the tile at a place.
+    #[inline(never)]
+    fn store_others(
+        &self,
+        dtype: DType,
+        register: usize,
+        memory: &mut Memory<'_>,
+        from: usize,
+        count: usize,
+    ) {
+        with_class!(dtype, C => C::store(&self.register(register)[..count], memory, from));
+    }
+
+    /// Returns the elements of the tile at a place.
     #[inline(always)]
     #[allow(
         unsafe_code,
         reason = "no step writes to memory while the tiles are borrowed"
     )]
-    pub(super) fn floats<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [F] {
+    pub(super) fn elements<'a, C: Held>(&'a self, place: Place, here: &'a Here<'_, '_>) -> &'a [C] {
         // SAFETY: a step that writes borrows the tiles mutably.
-        unsafe { self.float_operand(place, here).elements() }
+        unsafe { self.operand(place, here).elements() }
     }
 
+    /// Returns the elements of the tile at a place, which the step may overwrite.
     #[inline(always)]
-    fn float_operand<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> Operand<'a, F> {
-        operand(place, &self.0.floats, here, Slot::floats)
-    }
-
-    #[inline(always)]
-    fn bool_operand<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> Operand<'a, bool> {
-        operand(place, &self.0.bools, here, Slot::bools)
+    fn operand<'a, C: Held>(&'a self, place: Place, here: &'a Here<'_, '_>) -> Operand<'a, C> {
+        let Here { start, count, .. } = *here;
+        let result = match place {
+            Place::Register(register) => match here.destinations[register] {
+                None => return Operand::new(&self.register(register)[..count]),
+                Some(result) => result,
+            },
+            Place::Input(input) => match here.sources[input] {
+                Source::Array(array) => {
+                    return Operand::new(&array.elements()[start..start + count]);
+                }
+                Source::Result(result) => result,
+            },
+        };
+        Operand::of_result(own(&here.slots[result]), start, count)
     }
 }
 
-/// Returns the elements of the tile at a place.
+/// Returns the memory of a result as elements of the type in which a step computes.
 #[inline(always)]
-fn operand<'a, 's, F: Float, T: ArrayElement>(
-    place: Place,
-    registers: &'a [Register<T>],
-    here: &'a Here<'_, 's, F>,
-    target: impl FnOnce(&'a Slot<'s, F>) -> &'a Target<'s, T>,
-) -> Operand<'a, T> {
-    let Here { start, count, .. } = *here;
-    let result = match place {
-        Place::Register(register) => match here.destinations[register] {
-            None => return Operand::new(&registers[register][..count]),
-            Some(result) => result,
-        },
-        Place::Input(input) => match here.sources[input] {
-            Source::Array(array) => {
-                return Operand::new(&array.elements::<T>()[start..start + count]);
+fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
+    expect_some(C::own(memory), OWN)
+}
+
+/// Fills a tile with elements of a source that repeat by a pattern, from the element `start` on.
+#[inline(always)]
+fn load<C: Class>(output: &mut [C], pattern: Pattern, source: &Array, start: usize) {
+    match pattern {
+        Pattern::Same => C::load(source, start, output),
+        Pattern::Cycle { period } => {
+            let mut at = start % period;
+            let mut done = 0;
+            while done < output.len() {
+                let run = (period - at).min(output.len() - done);
+                C::load(source, at, &mut output[done..done + run]);
+                done += run;
+                at = 0;
             }
-            Source::Result(result) => result,
-        },
-    };
-    Operand::of_result(target(&here.slots[result]), start, count)
+        }
+        Pattern::Stretch { times } => stretch_array(output, source, times, start),
+        Pattern::Scalar => bug("a register that is filled before the first tile"),
+    }
 }
 
+/// Repeats each element of a column.
 #[inline(always)]
-fn stretch<F: Float>(output: &mut [F], source: Elements<'_, F>, times: usize, start: usize) {
-    let (mut at, mut left) = (start / times, times - start % times);
-    let mut done = 0;
-    while done < output.len() {
-        let run = left.min(output.len() - done);
-        output[done..done + run].fill(expect_some(source.get(at), REPEATED));
-        done += run;
-        at += 1;
-        left = times;
+fn stretch_array<C: Class>(output: &mut [C], source: &Array, times: usize, start: usize) {
+    let (mut at, mut first) = (start / times, times - start % times);
+    if let Some(elements) = C::slice(&source.data) {
+        return stretch(output, &elements[at..], times, first);
+    }
+    // Narrower elements are widened some at a time.
+    let mut widened = [C::default(); 32];
+    let mut rest = output;
+    while !rest.is_empty() {
+        let most = first + (widened.len() - 1) * times;
+        let (now, later) = rest.split_at_mut(most.min(rest.len()));
+        let elements = 1 + now.len().saturating_sub(first).div_ceil(times);
+        C::load(source, at, &mut widened[..elements]);
+        stretch(now, &widened[..elements], times, first);
+        (at, first, rest) = (at + elements, times, later);
+    }
+}
+
+/// Repeats each element `times` times, and the first one `first` times.
+#[inline(always)]
+fn stretch<C: Copy>(mut output: &mut [C], elements: &[C], times: usize, first: usize) {
+    let mut run = first;
+    for &element in elements {
+        if output.is_empty() {
+            return;
+        }
+        let (now, later) = output.split_at_mut(run.min(output.len()));
+        now.fill(element);
+        (output, run) = (later, times);
     }
 }
 
@@ -406,18 +415,8 @@ fn no_halves() -> ! {
 }
 
 macro_rules! floats {
-    ($($float:ident, $spare:ident, $round:expr, $widen:expr, $narrow:expr;)*) => {$(
-        thread_local! {
-            static $spare: RefCell<Vec<Registers<$float>>> = const { RefCell::new(Vec::new()) };
-        }
-
+    ($($float:ident, $round:expr;)*) => {$(
         impl Float for $float {
-            #[allow(clippy::cast_possible_truncation, trivial_numeric_casts, reason = "a constant takes the type of its tensor")]
-            #[inline(always)]
-            fn from_f64(value: f64) -> Self {
-                value as Self
-            }
-
             #[inline(always)]
             fn of_bool(value: bool) -> Self {
                 if value { 1.0 } else { 0.0 }
@@ -446,24 +445,10 @@ macro_rules! floats {
             fn round(half: Half, numbers: &mut [Self]) {
                 $round(half, numbers);
             }
-
-            #[inline(always)]
-            fn widen(half: Half, bits: &[u16], numbers: &mut [Self]) {
-                $widen(half, bits, numbers);
-            }
-
-            #[inline(always)]
-            fn narrow(half: Half, numbers: &[Self], bits: &mut [u16]) {
-                $narrow(half, numbers, bits);
-            }
-
-            fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>> {
-                &$spare
-            }
         }
     )*};
 }
 floats! {
-    f32, SPARE_F32, Half::round, Half::widen, Half::narrow;
-    f64, SPARE_F64, |_, _| no_halves(), |_, _, _| no_halves(), |_, _, _| no_halves();
+    f32, Half::round;
+    f64, |_, _| no_halves();
 }

@@ -3,9 +3,7 @@
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::base::narrow::Half;
-use pytree_kernels::fused::{KernelBuilder, Level, Pattern, Place};
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::fused::{KernelBuilder, Level, Pattern, Place, is_widened};
 
 use super::kernel::FusedKernel;
 use super::schedule::{Planner, Resolved, Role};
@@ -19,7 +17,8 @@ pub(super) struct FusedBuilder<'p, 'j> {
     outputs: Vec<Variable>,
     /// The register and the level of each value that the kernel computes.
     inside: HashMap<Variable, (usize, Level)>,
-    loads: Vec<(Resolved, Level, usize)>,
+    /// The registers of values that a kernel loads or repeats.
+    loads: Vec<(Resolved, DType, Level, usize)>,
     total_outputs: Vec<Variable>,
 }
 
@@ -44,9 +43,8 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
         self.kernel.input(self.planner.jaxpr.info(variable).clone())
     }
 
-    /// Returns the half-precision type of a variable, or `None` if it has another dtype.
-    fn half(&self, variable: Variable) -> Option<Half> {
-        Half::of(self.planner.jaxpr.info(variable).dtype)
+    fn dtype(&self, variable: Variable) -> DType {
+        self.planner.jaxpr.info(variable).dtype
     }
 
     /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
@@ -60,20 +58,21 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
         {
             match self.inside.get(&base) {
                 Some(&(register, _)) => return Place::Register(register),
-                None if self.half(base).is_none() => return Place::Input(self.input(base)),
-                // A step below loads the half-precision floats into a register of f32.
+                None if !is_widened(self.dtype(base)) => return Place::Input(self.input(base)),
+                // A step below loads the elements into a register of a wider type.
                 None => {}
             }
         }
+        let dtype = self.dtype(variable);
         let known = self
             .loads
             .iter()
-            .find(|(other, at, _)| *at == level && other.is(&resolved));
-        if let Some(&(_, _, register)) = known {
+            .find(|(other, held, at, _)| (*held, *at) == (dtype, level) && other.is(&resolved));
+        if let Some(&(.., register)) = known {
             return Place::Register(register);
         }
         let register = match resolved {
-            Resolved::Constant(value) => self.kernel.constant(value),
+            Resolved::Constant(value) => self.kernel.constant(value, dtype),
             Resolved::Value {
                 base,
                 pattern: Pattern::Scalar,
@@ -83,37 +82,36 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             }
             Resolved::Value { base, pattern } => {
                 if let Some(&(register, _)) = self.inside.get(&base) {
-                    self.kernel.spread(register, level)
+                    self.kernel.spread(register, level, dtype)
                 } else {
                     let input = self.input(base);
                     self.kernel.load(input, pattern, level)
                 }
             }
         };
-        self.loads.push((resolved, level, register));
+        self.loads.push((resolved, dtype, level, register));
         Place::Register(register)
     }
 
     /// Adds the step that computes an equation.
     pub(super) fn add(&mut self, equation: &Equation, role: Role) {
         let output = equation.outputs[0];
-        let half = self.half(output);
+        let dtype = self.dtype(output);
         let (register, level) = match role {
-            Role::Elementwise(Elementwise::Convert(_), level) if self.reads_floats(equation) => {
-                let operand = self.place(equation.inputs[0], level);
-                (self.kernel.convert_float(operand, level, half), level)
-            }
             Role::Elementwise(elementwise, level) => {
                 let inputs = equation.inputs.iter();
                 let operands = inputs.map(|&input| self.place(input, level)).collect();
+                let from = expect_some(equation.inputs.last(), "an operand of an operation");
+                let dtypes = [self.dtype(*from), dtype];
                 (
-                    self.kernel.elementwise(elementwise, level, operands, half),
+                    self.kernel
+                        .elementwise(elementwise, level, operands, dtypes),
                     level,
                 )
             }
             Role::Rows(fold) => {
                 let operand = self.place(equation.inputs[0], Level::Element);
-                (self.kernel.fold_rows(fold, operand, half), Level::Row)
+                (self.kernel.fold_rows(fold, operand, dtype), Level::Row)
             }
             Role::Columns { fold, period } => {
                 let operand = self.place(equation.inputs[0], Level::Element);
@@ -124,10 +122,6 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             }
         };
         self.inside.insert(output, (register, level));
-    }
-
-    fn reads_floats(&self, equation: &Equation) -> bool {
-        self.planner.jaxpr.info(equation.inputs[0]).dtype.is_float()
     }
 
     /// Makes the kernel write the value of `variable` to memory. The kernel must already compute this value.

@@ -1,7 +1,7 @@
 //! Chooses the order of equations, and groups equations into fused kernels.
 //!
-//! The equations of a kernel have the same number of elements. The results of these equations are bools or floats. A
-//! kernel holds all floats in one dtype: either f64, or f32 for f32 and half-precision floats.
+//! The equations of a kernel have the same number of elements, of any dtypes. A kernel holds all floats in one dtype: either f64, or
+//! f32 for f32 and half-precision floats.
 //!
 //! A kernel may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation
 //! is one kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the
@@ -15,7 +15,7 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::narrow::{Half, wide};
 use pytree_kernels::fused::{Level, Pattern};
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
+use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::SmallVec;
 
 use super::builder::FusedBuilder;
@@ -89,13 +89,6 @@ pub(super) enum Role {
         fold: Fold,
         period: usize,
     },
-}
-
-/// The dtype in which a kernel computes the values of an equation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Floats(DType),
-    Bools,
 }
 
 /// The equations of a kernel under construction.
@@ -354,7 +347,7 @@ impl<'j> Planner<'j> {
             members: Vec::new(),
             inside: HashMap::new(),
         };
-        self.class(first)?;
+        self.float(first)?;
         bases.into_iter().for_each(|base| self.materialize(base));
         if !self.join(&mut group, start) {
             return None;
@@ -409,40 +402,30 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns the dtype class of the values that an equation computes, or `None` if no kernel can contain the
-    /// equation.
-    fn class(&self, equation: &Equation) -> Option<Class> {
-        let output = self.jaxpr.info(*equation.outputs.first()?);
-        let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
-        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(wide(dtype)));
+    /// Returns the type of the floats that an equation reads or returns, if any. Returns `None` if no kernel can contain the equation.
+    fn float(&self, equation: &Equation) -> Option<Option<DType>> {
+        let output = equation.outputs.first()?;
+        let mut variables = equation.inputs.iter().chain([output]);
+        let floats = |variable: &Variable| {
+            let dtype = self.jaxpr.info(*variable).dtype;
+            dtype.is_float().then(|| wide(dtype))
+        };
         if equation.primitive.reduction().is_some() {
-            return float(output.dtype);
+            return floats(output).map(Some);
         }
-        match equation.primitive.elementwise()? {
-            Elementwise::Unary(Unary::Not)
-            | Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor) => {
-                (output.dtype == DType::Bool).then_some(Class::Bools)
-            }
-            Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Select => {
-                float(output.dtype)
-            }
-            Elementwise::Compare(_) => float(dtype(0)),
-            Elementwise::Convert(_) if dtype(0) == DType::Bool => float(output.dtype),
-            // A kernel of f32 also holds half-precision floats, so it can convert between these dtypes.
-            Elementwise::Convert(_) => {
-                let both = float(dtype(0)).zip(float(output.dtype));
-                both.filter(|(from, to)| from == to).map(|(_, to)| to)
-            }
-        }
+        equation.primitive.elementwise()?;
+        // A kernel of f32 also holds half-precision floats, so it can convert between these dtypes.
+        let float = variables.clone().find_map(floats);
+        variables
+            .all(|variable| floats(variable).is_none_or(|other| Some(other) == float))
+            .then_some(float)
     }
 
     /// Adds an equation to a group and returns true. Returns false if the equation does not fit the group.
     fn join(&self, group: &mut Group, position: usize) -> bool {
         let equation = &self.jaxpr.equations[position];
-        let float = match self.class(equation) {
-            Some(Class::Floats(dtype)) => Some(dtype),
-            Some(Class::Bools) => None,
-            None => return false,
+        let Some(float) = self.float(equation) else {
+            return false;
         };
         if group.float.is_some() && float.is_some() && group.float != float {
             return false;
@@ -543,7 +526,7 @@ impl<'j> Planner<'j> {
     }
 
     fn build(&self, group: &Group) -> FusedKernel {
-        // A group that computes only bools has no float dtype, so any float dtype works.
+        // A group without floats has no float dtype, so any float dtype works.
         let float = group.float.unwrap_or(DType::F32);
         let mut builder = FusedBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {

@@ -1,5 +1,6 @@
 //! Tests that a compiled function computes the same bits as its operations run one by one.
 
+mod integers;
 mod products;
 mod short;
 mod stages;

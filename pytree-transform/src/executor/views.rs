@@ -22,9 +22,6 @@ pub(super) enum View {
 
 /// Returns the result of an equation as a view, or `None` if a kernel cannot read the result without a copy in memory.
 pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
-    if !jaxpr.info(*equation.outputs.first()?).dtype.is_float() {
-        return None;
-    }
     let primitive: &dyn Any = &*equation.primitive;
     if let Some(full) = primitive.downcast_ref::<Full>() {
         return Some(View::Constant(rounded_to(full.dtype, full.value)));

@@ -87,17 +87,17 @@ impl Kernel {
         let Place::Register(register) = place else {
             return None;
         };
-        let fill = self.fills.iter().find(|(_, filled)| *filled == register);
-        match fill? {
-            (Fill::Number(number), _) => Some(*number),
-            (Fill::Row { .. }, _) => None,
+        let mut fills = self.fills.iter();
+        match fills.find(|filled| filled.register == register)?.fill {
+            Fill::Number(number) => Some(number),
+            Fill::Row { .. } => None,
         }
     }
 
     /// Returns the operand and the number of a step that multiplies by a number and does nothing else.
     fn scaled(&self, step: &Step) -> Option<(Place, Number)> {
         let is_product = matches!(step.work, Work::Arithmetic(Arithmetic::Mul));
-        if !is_product || step.round.is_some() || step.factors != [None; 4] {
+        if !is_product || step.is_narrowed || step.factors != [None; 4] {
             return None;
         }
         let [left, right] = [step.operands[0], step.operands[1]];
@@ -137,7 +137,7 @@ impl Kernel {
         let mut absorbed = absorbed.into_iter();
         self.steps.retain(|_| !absorbed.next().unwrap_or(false));
         let uses = self.uses();
-        self.fills.retain(|&(_, register)| uses[register] > 0);
+        self.fills.retain(|filled| uses[filled.register] > 0);
     }
 
     /// Joins each operation of arithmetic with an earlier one whose result nothing else reads. Each register still has
@@ -158,7 +158,7 @@ impl Kernel {
                 };
                 let earlier = filled[register]?;
                 let before = &self.steps[earlier];
-                let alone = uses[register] == 1 && before.round.is_none() && !joined[earlier];
+                let alone = uses[register] == 1 && !before.is_narrowed && !joined[earlier];
                 let Work::Arithmetic(first) = before.work else {
                     return None;
                 };

@@ -3,15 +3,15 @@
 use smallvec::SmallVec;
 
 use super::{
-    Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
-    Store, TILE, Total, Work,
+    Arithmetic, Fill, Filled, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE,
+    Step, Store, TILE, Total, Types, Work,
 };
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
-use crate::base::narrow::Half;
 use crate::base::numbers::least_common_multiple;
 use crate::base::prefetch::LINE;
 use crate::fused::pattern::Pattern;
+use crate::primitives::elementwise::classes::class_of;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 
 /// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, so a
@@ -43,6 +43,7 @@ impl KernelBuilder {
                 stores: Vec::new(),
                 totals: Vec::new(),
                 registers: 0,
+                held: Vec::new(),
                 streams: Vec::new(),
                 share: 1,
             },
@@ -55,25 +56,30 @@ impl KernelBuilder {
         self.kernel.registers - 1
     }
 
-    fn fill(&mut self, number: Number) -> usize {
+    fn fill(&mut self, number: Number, dtype: DType) -> usize {
         let register = self.register();
-        self.kernel.fills.push((Fill::Number(number), register));
+        self.kernel.fills.push(Filled {
+            fill: Fill::Number(number),
+            dtype,
+            register,
+        });
         register
     }
 
-    /// Adds a step. `half` is the half-precision type of its result.
+    /// Adds a step. `dtype` is the dtype of its result.
     fn step(
         &mut self,
         work: Work,
         level: Level,
         operands: SmallVec<[Place; 3]>,
-        half: Option<Half>,
+        dtype: DType,
     ) -> usize {
         let output = self.register();
         self.kernel.steps.push(Step {
             work,
             level,
-            round: half.filter(|_| !work.is_exact()),
+            dtype,
+            is_narrowed: class_of(dtype) != dtype && !work.is_exact(dtype),
             operands,
             factors: [None; 4],
             output,
@@ -87,53 +93,57 @@ impl KernelBuilder {
         self.inputs.len() - 1
     }
 
-    /// Fills a register with a number.
-    pub fn constant(&mut self, value: f64) -> usize {
-        self.fill(Number::Constant(value))
+    /// Fills a register with a number of a dtype.
+    pub fn constant(&mut self, value: f64, dtype: DType) -> usize {
+        self.fill(Number::Constant(value), dtype)
     }
 
     /// Fills a register with the only element of an input.
     pub fn scalar(&mut self, input: usize) -> usize {
-        self.fill(Number::Scalar { input })
+        self.fill(Number::Scalar { input }, self.inputs[input].dtype)
     }
 
     /// Reads an input and repeats its elements by a pattern.
     pub fn load(&mut self, input: usize, pattern: Pattern, level: Level) -> usize {
-        self.step(Work::Load { input, pattern }, level, SmallVec::new(), None)
+        let dtype = self.inputs[input].dtype;
+        self.step(Work::Load { input, pattern }, level, SmallVec::new(), dtype)
     }
 
-    /// Repeats the single number of each row along the row.
-    pub fn spread(&mut self, rows: usize, level: Level) -> usize {
+    /// Repeats the single number of each row along the row. The numbers have a dtype.
+    pub fn spread(&mut self, rows: usize, level: Level, dtype: DType) -> usize {
         let rows = smallvec::smallvec![Place::Register(rows)];
-        self.step(Work::Spread, level, rows, None)
+        self.step(Work::Spread, level, rows, dtype)
     }
 
-    /// Applies an operation to each element. `half` is the half-precision type of the result.
+    /// Applies an operation to each element. `from` is the dtype of the operands that are no conditions, and `to` that of the result.
     pub fn elementwise(
         &mut self,
         operation: Elementwise,
         level: Level,
         operands: SmallVec<[Place; 3]>,
-        half: Option<Half>,
+        [from, to]: [DType; 2],
     ) -> usize {
-        let arithmetic = Arithmetic::of(operation);
-        let work = arithmetic.map_or(Work::Elementwise(operation), Work::Arithmetic);
-        self.step(work, level, operands, half)
+        let [is_float, becomes_float] =
+            [from, to].map(|dtype| class_of(dtype) == self.kernel.float);
+        let is_own = match operation {
+            Elementwise::Compare(_) => is_float,
+            Elementwise::Convert(_) => becomes_float && (is_float || from == DType::Bool),
+            Elementwise::Unary(Unary::Not)
+            | Elementwise::Binary(Binary::And | Binary::Or | Binary::Xor) => to == DType::Bool,
+            _ => becomes_float,
+        };
+        let work = match operation {
+            _ if !is_own => Work::Called(operation, Types { from, to }),
+            Elementwise::Convert(_) if is_float => Work::Convert,
+            _ => Arithmetic::of(operation).map_or(Work::Elementwise(operation), Work::Arithmetic),
+        };
+        self.step(work, level, operands, to)
     }
 
-    /// Converts floats to a float type, of which `half` is the half-precision type.
-    pub fn convert_float(&mut self, operand: Place, level: Level, half: Option<Half>) -> usize {
-        self.step(Work::Convert, level, smallvec::smallvec![operand], half)
-    }
-
-    /// Reduces each row to one number.
-    pub fn fold_rows(&mut self, fold: Fold, operand: Place, half: Option<Half>) -> usize {
-        self.step(
-            Work::Rows(fold),
-            Level::Row,
-            smallvec::smallvec![operand],
-            half,
-        )
+    /// Reduces each row to one number of a dtype.
+    pub fn fold_rows(&mut self, fold: Fold, operand: Place, dtype: DType) -> usize {
+        let operands = smallvec::smallvec![operand];
+        self.step(Work::Rows(fold), Level::Row, operands, dtype)
     }
 
     /// Reduces all rows of `period` elements to one row. The kernel returns it after all stored values.
@@ -144,7 +154,8 @@ impl KernelBuilder {
             .totals
             .push(Total::new(fold, period, length, info));
         let work = Work::Columns { total };
-        self.step(work, Level::Element, smallvec::smallvec![operand], None);
+        let operands = smallvec::smallvec![operand];
+        self.step(work, Level::Element, operands, self.kernel.float);
     }
 
     /// Returns the value of a register as a result of the kernel.
@@ -201,7 +212,11 @@ impl KernelBuilder {
                 input,
                 pattern: Pattern::Cycle { period },
             } if step.level == Level::Element && tile.is_multiple_of(period) => {
-                fills.push((Fill::Row { input, period }, step.output));
+                fills.push(Filled {
+                    fill: Fill::Row { input, period },
+                    dtype: step.dtype,
+                    register: step.output,
+                });
                 false
             }
             _ => true,
@@ -213,8 +228,8 @@ impl KernelBuilder {
     /// each total also begins.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
-        let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
-            Fill::Row { period, .. } => Some(*period),
+        let rows = kernel.fills.iter().filter_map(|filled| match filled.fill {
+            Fill::Row { period, .. } => Some(period),
             Fill::Number(_) => None,
         });
         let blocks = kernel.totals.iter().map(Total::block);
@@ -233,9 +248,9 @@ impl KernelBuilder {
         let kernel = &mut self.kernel;
         let mut levels: Vec<Option<Level>> = vec![None; self.inputs.len()];
         let mut repeated = vec![false; self.inputs.len()];
-        for (fill, _) in &kernel.fills {
-            if let Fill::Number(Number::Scalar { input }) | Fill::Row { input, .. } = fill {
-                repeated[*input] = true;
+        for filled in &kernel.fills {
+            if let Fill::Number(Number::Scalar { input }) | Fill::Row { input, .. } = filled.fill {
+                repeated[input] = true;
             }
         }
         for step in &kernel.steps {
@@ -311,20 +326,21 @@ impl Kernel {
 }
 
 impl Work {
-    /// Returns whether the result needs no rounding to a half-precision type. A total is rounded when it is complete, outside of
-    /// the step.
-    fn is_exact(self) -> bool {
+    /// Returns whether the result of a narrower dtype needs no rounding or wrapping. A total is rounded when it is complete, outside
+    /// of the step.
+    fn is_exact(self, dtype: DType) -> bool {
         match self {
-            Self::Elementwise(Elementwise::Binary(binary)) => {
-                matches!(binary, Binary::Max | Binary::Min)
-            }
-            Self::Elementwise(Elementwise::Unary(unary)) => {
-                matches!(unary, Unary::Neg | Unary::Abs)
-            }
-            Self::Elementwise(Elementwise::Select)
-            | Self::Rows(Fold::Max | Fold::Min)
-            | Self::Columns { .. } => true,
-            _ => false,
+            Self::Elementwise(operation) | Self::Called(operation, _) => match operation {
+                Elementwise::Select
+                | Elementwise::Binary(
+                    Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor,
+                ) => true,
+                Elementwise::Unary(Unary::Neg | Unary::Abs) => dtype.is_float(),
+                _ => false,
+            },
+            Self::Load { .. } | Self::Spread | Self::Columns { .. } => true,
+            Self::Rows(fold) => fold != Fold::Sum,
+            Self::Convert | Self::Arithmetic(_) | Self::Chain(_) => false,
         }
     }
 }

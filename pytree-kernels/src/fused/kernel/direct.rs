@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::{Kernel, Level, Place, Step, Store, Work};
-use crate::base::dtype::DType;
 use crate::fused::tiles::Source;
+use crate::primitives::elementwise::classes::class_of;
 
 /// For each register, the result that a step writes to memory instead of the register.
 pub(crate) type Destinations = SmallVec<[Option<usize>; 16]>;
@@ -18,7 +18,7 @@ impl Kernel {
         for result in 0..self.stores.len() {
             let store = &self.stores[result];
             let written = { self.steps.iter() }
-                .position(|step| step.output == store.register && self.can_write(step, store));
+                .position(|step| step.output == store.register && can_write(step, store));
             let direct = written.map(|position| {
                 let later = &self.steps[position + 1..];
                 let is_read = |input: usize| later.iter().any(|step| step.reads(input));
@@ -28,17 +28,6 @@ impl Kernel {
             });
             self.stores[result].direct = direct;
         }
-    }
-
-    /// Returns whether a step computes a result as it is in memory, element by element.
-    fn can_write(&self, step: &Step, store: &Store) -> bool {
-        let dtype = store.info.dtype;
-        let is_loop = matches!(
-            step.work,
-            Work::Elementwise(_) | Work::Arithmetic(_) | Work::Chain(_)
-        );
-        let is_exact = step.round.is_none() && (dtype == self.float || dtype == DType::Bool);
-        is_loop && is_exact && store.level == Level::Element
     }
 
     /// Returns the results that steps write to memory in a run with these inputs.
@@ -56,6 +45,15 @@ impl Kernel {
         }
         destinations
     }
+}
+
+/// Returns whether a step computes a result as it is in memory, element by element.
+fn can_write(step: &Step, store: &Store) -> bool {
+    let is_loop = matches!(
+        step.work,
+        Work::Elementwise(_) | Work::Called(..) | Work::Arithmetic(_) | Work::Chain(_)
+    );
+    is_loop && class_of(step.dtype) == step.dtype && store.level == Level::Element
 }
 
 impl Step {

@@ -53,9 +53,9 @@ impl Kernel {
 
     /// Returns whether each element of an input is read only to compute the elements of results at the same position.
     fn reads_elements_only(&self, input: usize) -> bool {
-        let is_filled = self.fills.iter().any(|(fill, _)| match fill {
-            Fill::Number(Number::Scalar { input: filled }) | Fill::Row { input: filled, .. } => {
-                *filled == input
+        let is_filled = self.fills.iter().any(|filled| match filled.fill {
+            Fill::Number(Number::Scalar { input: read }) | Fill::Row { input: read, .. } => {
+                read == input
             }
             Fill::Number(Number::Constant(_)) => false,
         });
@@ -79,8 +79,8 @@ impl Kernel {
     fn following(&self, width: usize) -> Following {
         let blocks = self.totals.iter().map(Total::block);
         let grain = { blocks }.try_fold(self.row, least_common_multiple);
-        let rows_repeat = self.fills.iter().all(|(fill, _)| match fill {
-            Fill::Row { period, .. } => width.is_multiple_of(*period),
+        let rows_repeat = self.fills.iter().all(|filled| match filled.fill {
+            Fill::Row { period, .. } => width.is_multiple_of(period),
             Fill::Number(_) => true,
         });
         let columns = self

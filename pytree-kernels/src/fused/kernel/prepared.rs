@@ -12,8 +12,9 @@ use crate::base::divided::{Divided, Results};
 use crate::base::dtype::DType;
 use crate::base::target::{Region, Target, Then};
 use crate::base::threads::{self, Piece};
-use crate::fused::tiles::{Float, Slot, Source, Totals};
+use crate::fused::tiles::{Float, Source, Totals};
 use crate::primitives::dot::DotOperands;
+use crate::primitives::elementwise::classes::Memory;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 
 /// The number of elements for which one thread runs a step of cost 1 in a nanosecond.
@@ -55,8 +56,9 @@ impl Inputs {
         reason = "a product and its kernel use the same elements one after the other"
     )]
     fn target<'s, F: Float>(&self, product: &Product, whole: &Part<'s, F>) -> Target<'s, F> {
-        let slot = self.taken[product.input].map(|result| &whole.slots[result]);
-        let Some(Slot::Floats(target)) = slot else {
+        let result = self.taken[product.input];
+        let target = result.and_then(|result| F::own(&whole.slots[result]));
+        let Some(target) = target else {
             bug("the result of a product to have memory of the kernel's dtype");
         };
         // SAFETY: the kernel uses the elements of a region only after the product has computed the region, on the same thread.
@@ -76,14 +78,14 @@ fn part<'s, F: Float>(whole: &Part<'s, F>, region: Region) -> Part<'s, F> {
 }
 
 /// The memory of inputs that results may take.
-struct Memory {
+struct Offers {
     /// For each input, the position of the result that has its memory.
     taken: SmallVec<[Option<usize>; 8]>,
     /// The memory of the product, which is an input with the given position.
     product: Option<(usize, Array)>,
 }
 
-impl Memory {
+impl Offers {
     /// Takes the memory of an input for the result with the given position, if nothing else uses the memory.
     fn take(&mut self, array: &mut Arc<Array>, input: usize, result: usize) -> Option<Data> {
         if self.taken[input].is_some() {
@@ -110,7 +112,7 @@ impl<'k, F: Float> Prepared<'k, F> {
             let left = Arc::clone(&arrays[product.input]);
             (product, product.dot.operands(left, right))
         });
-        let mut memory = Memory {
+        let mut memory = Offers {
             taken: smallvec::smallvec![None; arrays.len()],
             product: kernel
                 .product
@@ -175,7 +177,7 @@ impl<'k, F: Float> Prepared<'k, F> {
     fn shared(&mut self) -> (&Inputs, Option<&(&'k Product, DotOperands)>, Part<'_, F>) {
         let whole = Part {
             region: Region::between(0, self.kernel.length),
-            slots: self.results.iter_mut().map(Slot::<F>::new).collect(),
+            slots: self.results.iter_mut().map(Memory::new).collect(),
             accumulators: self.totals.accumulators(),
         };
         (&self.inputs, self.product.as_ref(), whole)
@@ -303,24 +305,35 @@ impl Work {
         const DIVISION: usize = 4;
         const FUNCTION: usize = 5;
         let divides = |arithmetic| matches!(arithmetic, Arithmetic::Div);
-        match self {
-            Self::Arithmetic(arithmetic) if divides(arithmetic) => DIVISION,
+        let operation = match self {
+            Self::Arithmetic(arithmetic) if divides(arithmetic) => return DIVISION,
             Self::Chain(Chain { first, second, .. }) if divides(first) || divides(second) => {
-                DIVISION
+                return DIVISION;
             }
-            Self::Elementwise(
-                Elementwise::Unary(
-                    Unary::Neg | Unary::Abs | Unary::Sign | Unary::Not | Unary::StopGradient,
-                )
-                | Elementwise::Binary(
-                    Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor,
-                )
-                | Elementwise::Compare(_)
-                | Elementwise::Convert(_)
-                | Elementwise::Select,
-            ) => 1,
-            Self::Elementwise(_) => FUNCTION,
-            _ => 1,
+            Self::Elementwise(operation) | Self::Called(operation, _) => operation,
+            _ => return 1,
+        };
+        match operation {
+            Elementwise::Unary(
+                Unary::Neg | Unary::Abs | Unary::Sign | Unary::Not | Unary::StopGradient,
+            )
+            | Elementwise::Binary(
+                Binary::Add
+                | Binary::Sub
+                | Binary::Mul
+                | Binary::Max
+                | Binary::Min
+                | Binary::And
+                | Binary::Or
+                | Binary::Xor
+                | Binary::ShiftLeft
+                | Binary::ShiftRight
+                | Binary::ShiftRightArithmetic,
+            )
+            | Elementwise::Compare(_)
+            | Elementwise::Convert(_)
+            | Elementwise::Select => 1,
+            Elementwise::Unary(_) | Elementwise::Binary(_) => FUNCTION,
         }
     }
 }

@@ -5,7 +5,6 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::direct::Destinations;
@@ -14,15 +13,16 @@ use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
 use crate::fused::pattern::Pattern;
-use crate::fused::tiles::{Accumulators, Float, Slot, Source, Tiles};
+use crate::fused::tiles::{Accumulators, Float, Source, Tiles};
+use crate::primitives::elementwise::classes::{Class, Memory};
 
 impl Kernel {
     /// Computes the results of a part.
     pub(super) fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
-        let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
-        for &(fill, register) in &self.fills {
-            if let Fill::Number(number) = fill {
-                tiles.fill(register, number.value(sources));
+        let mut tiles = Tiles::borrow(&self.held, self.tile);
+        for filled in &self.fills {
+            if let Fill::Number(number) = filled.fill {
+                tiles.fill(filled.register, filled.dtype, number, sources);
             }
         }
         let mut run = Run {
@@ -51,13 +51,10 @@ impl Kernel {
 }
 
 impl Number {
-    fn value<F: Float>(self, sources: &[Source<'_>]) -> F {
+    pub(crate) fn value<C: Class>(self, sources: &[Source<'_>]) -> C {
         match self {
-            Self::Constant(value) => F::from_f64(value),
-            Self::Scalar { input } => {
-                let first = sources[input].elements::<F>().get(0);
-                expect_some(first, "one element of a value without axes")
-            }
+            Self::Constant(value) => C::from_number(value),
+            Self::Scalar { input } => sources[input].number(),
         }
     }
 }
@@ -65,7 +62,7 @@ impl Number {
 /// Elements of a kernel that one thread computes, and the memory for its results.
 pub(super) struct Part<'s, F: Float> {
     pub(super) region: Region,
-    pub(super) slots: SmallVec<[Slot<'s, F>; 2]>,
+    pub(super) slots: SmallVec<[Memory<'s>; 2]>,
     pub(super) accumulators: Accumulators<'s, F>,
 }
 
@@ -94,7 +91,7 @@ struct Run<'a, 's, F: Float> {
     sources: &'a [Source<'a>],
     factors: SmallVec<[F; 8]>,
     part: Part<'s, F>,
-    tiles: Tiles<F>,
+    tiles: Tiles,
     destinations: Destinations,
 }
 
@@ -131,11 +128,12 @@ impl<F: Float> Run<'_, '_, F> {
     /// Fills the registers of repeated rows for tiles that begin at the element `start`.
     #[inline(always)]
     fn fill_rows(&mut self, start: usize) {
-        for &(fill, register) in &self.kernel.fills {
-            if let Fill::Row { input, period } = fill {
-                let source = self.sources[input].elements();
+        for filled in &self.kernel.fills {
+            if let Fill::Row { input, period } = filled.fill {
+                let (source, pattern) = (self.sources[input].array(), Pattern::Cycle { period });
+                let count = self.kernel.tile;
                 self.tiles
-                    .cycle(register, source, period, start, self.kernel.tile);
+                    .load::<F>(filled.register, pattern, source, start, count);
             }
         }
     }
@@ -145,10 +143,9 @@ impl<F: Float> Run<'_, '_, F> {
     fn request(&self, input: usize, start: usize, end: usize) {
         let elements = match self.sources[input] {
             Source::Array(array) => F::slice(&array.data).map(|elements| &elements[start..end]),
-            Source::Result(result) => match &self.part.slots[result] {
-                Slot::Floats(elements) => Some(elements.slice(start, end - start)),
-                Slot::Halves(..) | Slot::Bools(_) => None,
-            },
+            Source::Result(result) => {
+                F::own(&self.part.slots[result]).map(|elements| elements.slice(start, end - start))
+            }
         };
         if let Some(elements) = elements {
             prefetch(elements);
@@ -158,7 +155,7 @@ impl<F: Float> Run<'_, '_, F> {
     /// Returns a factor of a step.
     #[inline(always)]
     fn factor(&self, position: Option<usize>) -> F {
-        position.map_or(F::from_f64(1.0), |position| self.factors[position])
+        position.map_or(F::from_number(1.0), |position| self.factors[position])
     }
 
     #[inline(always)]
@@ -184,21 +181,13 @@ impl<F: Float> Run<'_, '_, F> {
             let register = step.output;
             match step.work {
                 Work::Load { input, pattern } => {
-                    let source = self.sources[input].elements();
-                    match pattern {
-                        Pattern::Cycle { period } => {
-                            self.tiles
-                                .cycle(register, source, period, here.start, here.count);
-                        }
-                        Pattern::Stretch { times } => {
-                            self.tiles
-                                .stretch(register, source, times, here.start, here.count);
-                        }
-                        Pattern::Same => {
-                            self.tiles.load(register, source, here.start, here.count);
-                        }
-                        Pattern::Scalar => {}
-                    }
+                    let source = self.sources[input].array();
+                    self.tiles
+                        .load::<F>(register, pattern, source, here.start, here.count);
+                }
+                Work::Called(elementwise, types) => {
+                    self.tiles
+                        .call(elementwise, types, &step.operands, register, &here);
                 }
                 Work::Elementwise(elementwise) => {
                     let factor = self.factor(step.factors[0]);
@@ -220,26 +209,33 @@ impl<F: Float> Run<'_, '_, F> {
                     self.tiles
                         .apply_chain(chain, &step.operands, factors, step.output, &here);
                 }
-                Work::Convert => self.tiles.copy(step.operands[0], register, &here),
-                Work::Spread => self
-                    .tiles
-                    .spread(step.operands[0], register, kernel.row, count),
+                Work::Convert => self.tiles.copy::<F>(step.operands[0], register, &here),
+                Work::Spread => {
+                    let rows = step.operands[0];
+                    self.tiles
+                        .spread::<F>(step.dtype, rows, register, kernel.row, count);
+                }
                 Work::Rows(fold) => {
                     let elements = Here {
                         start: at,
                         count,
                         ..here
                     };
-                    self.tiles
-                        .fold_rows(fold, step.operands[0], register, kernel.row, &elements);
+                    self.tiles.fold_rows::<F>(
+                        fold,
+                        step.operands[0],
+                        register,
+                        kernel.row,
+                        &elements,
+                    );
                 }
                 Work::Columns { total } => {
-                    let tile = self.tiles.floats(step.operands[0], &here);
+                    let tile = self.tiles.elements(step.operands[0], &here);
                     self.part.accumulators.add(total, tile, at);
                 }
             }
-            if let Some(half) = step.round {
-                self.tiles.round(half, register, here.count);
+            if step.is_narrowed {
+                self.tiles.narrow::<F>(step.dtype, register, here.count);
             }
         }
         for (store, slot) in kernel.stores.iter().zip(&mut self.part.slots) {
@@ -248,16 +244,18 @@ impl<F: Float> Run<'_, '_, F> {
                 kernel.at_level(count, store.level),
             );
             if self.destinations[store.register].is_none() {
-                self.tiles.store(store.register, slot, from, length);
+                let dtype = store.info.dtype;
+                self.tiles
+                    .store::<F>(dtype, store.register, slot, from, length);
             }
         }
     }
 }
 
 /// The current tile, and the arrays that its steps read.
-pub(crate) struct Here<'a, 's, F> {
+pub(crate) struct Here<'a, 's> {
     pub(crate) sources: &'a [Source<'a>],
-    pub(crate) slots: &'a [Slot<'s, F>],
+    pub(crate) slots: &'a [Memory<'s>],
     /// For each register, the result that a step writes to memory instead of the register.
     pub(crate) destinations: &'a [Option<usize>],
     /// The first element of the tile (`start`), and the number of elements of the tile (`count`).

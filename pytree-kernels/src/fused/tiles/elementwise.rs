@@ -7,14 +7,17 @@
 
 use std::hint::select_unpredictable;
 
-use super::{Float, Slot, Tiles};
-use crate::base::dtype::ArrayElement;
-use crate::base::target::Target;
+use super::{Float, Held, Tiles, own};
+use crate::base::dtype::DType;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::blocks::{
     Operand, Output, each_one, each_scaled, each_three, each_two,
 };
-use crate::primitives::elementwise::{Binary, Elementwise, Unary, Zip, compare_tile, unary_loop};
+use crate::primitives::elementwise::classes::with_class;
+use crate::primitives::elementwise::{
+    Binary, Elementwise, Unary, Zip, binary_loop, compare_loop, compare_tile, conversion_loop,
+    unary_loop,
+};
 
 /// The two operands of an operation, and the memory for its result.
 struct PairToTile<'a, 'o, F> {
@@ -32,34 +35,45 @@ impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
     }
 }
 
-/// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
-#[inline(always)]
-#[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
-fn output<'a, 's, F: Float, T: ArrayElement>(
-    register: usize,
-    memory: &'a mut [T],
-    here: &'a Here<'_, 's, F>,
-    target: impl FnOnce(&'a Slot<'s, F>) -> &'a Target<'s, T>,
-) -> Output<'a, T> {
-    let Here { start, count, .. } = *here;
-    match here.destinations[register] {
-        None => Output::new(&mut memory[..count]),
-        // SAFETY: `Tiles::floats` alone lends slices of results. They borrow the tiles, and a step that writes borrows the tiles
-        // mutably. All operands of a tile begin at the same element as its result.
-        Some(result) => unsafe { Output::of_result(target(&here.slots[result]), start, count) },
-    }
+/// The types of an operation: that of the operands which are no conditions, and that of the result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Types {
+    pub(crate) from: DType,
+    pub(crate) to: DType,
 }
 
-impl<F: Float> Tiles<F> {
-    /// Runs one elementwise operation on a tile.
+impl Tiles {
+    /// Lets a function compute the result of a step: into a register, or into the result for which the register stands.
     #[inline(always)]
-    pub(crate) fn apply(
+    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
+    fn write<C: Held>(
+        &mut self,
+        register: usize,
+        here: &Here<'_, '_>,
+        compute: impl FnOnce(&Self, Output<'_, C>),
+    ) {
+        let Here { start, count, .. } = *here;
+        match here.destinations[register] {
+            None => self.write_register(register, |tiles, memory: &mut [C]| {
+                compute(tiles, Output::new(&mut memory[..count]));
+            }),
+            // SAFETY: `Tiles::elements` alone lends slices of results. They borrow the tiles, and a step that writes borrows the
+            // tiles mutably. All operands of a tile begin at the same element as its result.
+            Some(result) => compute(self, unsafe {
+                Output::of_result(own(&here.slots[result]), start, count)
+            }),
+        }
+    }
+
+    /// Runs an operation on floats of the kernel's type, or a usual one on bools.
+    #[inline(always)]
+    pub(crate) fn apply<F: Float>(
         &mut self,
         operation: Elementwise,
         operands: &[Place],
         factor: F,
         register: usize,
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
     ) {
         let of_bools = match operation {
             Elementwise::Compare(_) | Elementwise::Unary(Unary::Not) => true,
@@ -67,73 +81,118 @@ impl<F: Float> Tiles<F> {
             _ => false,
         };
         if of_bools {
-            let mut memory = std::mem::take(&mut self.0.bools[register]);
-            let output = output(register, &mut memory, here, Slot::bools);
-            self.apply_to_bools(operation, operands, here, output);
-            self.0.bools[register] = memory;
+            self.write(register, here, |tiles, output| {
+                tiles.apply_to_bools::<F>(operation, operands, here, output);
+            });
         } else {
-            let mut memory = std::mem::take(&mut self.0.floats[register]);
-            let output = output(register, &mut memory, here, Slot::floats);
-            self.apply_to_floats(operation, operands, factor, here, output);
-            self.0.floats[register] = memory;
+            self.write(register, here, |tiles, output| {
+                tiles.apply_to_floats(operation, operands, factor, here, output);
+            });
         }
+    }
+
+    /// Runs an operation of any types in the loop that whole arrays have, which is compiled outside of the kernel.
+    #[inline(never)]
+    pub(crate) fn call(
+        &mut self,
+        operation: Elementwise,
+        Types { from, to }: Types,
+        operands: &[Place],
+        register: usize,
+        here: &Here<'_, '_>,
+    ) {
+        match operation {
+            Elementwise::Unary(unary) => with_class!(to, C => {
+                self.write::<C>(register, here, |tiles, output| {
+                    unary_loop(unary, to, tiles.operand(operands[0], here), output);
+                });
+            }),
+            Elementwise::Binary(binary) => with_class!(to, C => {
+                self.write::<C>(register, here, |tiles, output| {
+                    binary_loop(binary, to, tiles.pair(operands, here), output);
+                });
+            }),
+            Elementwise::Compare(comparison) => with_class!(from, C => {
+                self.write(register, here, |tiles, output| {
+                    compare_loop::<C>(comparison, tiles.pair(operands, here), output);
+                });
+            }),
+            Elementwise::Convert(_) => with_class!(from, C => with_class!(to, R => {
+                self.write(register, here, |tiles, output| {
+                    conversion_loop::<C, R>(to, tiles.operand(operands[0], here), output);
+                });
+            })),
+            Elementwise::Select => with_class!(to, C => {
+                self.write::<C>(register, here, |tiles, output| {
+                    let condition = tiles.operand::<bool>(operands[0], here);
+                    let [on_true, on_false] = tiles.pair(&operands[1..], here);
+                    each_three(condition, on_true, on_false, output, select_unpredictable);
+                });
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn pair<'a, C: Held>(
+        &'a self,
+        operands: &[Place],
+        here: &'a Here<'_, '_>,
+    ) -> [Operand<'a, C>; 2] {
+        [0, 1].map(|operand| self.operand(operands[operand], here))
     }
 
     /// Runs an operation of arithmetic on a tile.
     #[inline(always)]
-    pub(crate) fn apply_arithmetic(
+    pub(crate) fn apply_arithmetic<F: Float>(
         &mut self,
         arithmetic: Arithmetic,
         operands: &[Place],
         [of_left, of_right]: [F; 2],
         register: usize,
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
     ) {
-        let mut memory = std::mem::take(&mut self.0.floats[register]);
-        let pair = PairToTile {
-            operands: [0, 1].map(|operand| self.float_operand(operands[operand], here)),
-            output: output(register, &mut memory, here, Slot::floats),
-        };
-        match arithmetic {
-            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
-            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
-            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
-            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
-        }
-        self.0.floats[register] = memory;
+        self.write(register, here, |tiles, output: Output<'_, F>| {
+            let operands = tiles.pair(operands, here);
+            let pair = PairToTile { operands, output };
+            match arithmetic {
+                Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
+                Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
+                Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
+                Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+            }
+        });
     }
 
     /// Runs a chain of two operations on a tile.
     #[inline(always)]
-    pub(crate) fn apply_chain(
+    pub(crate) fn apply_chain<F: Float>(
         &mut self,
         chain: Chain,
         operands: &[Place],
         factors: [F; 4],
         register: usize,
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
     ) {
-        let mut memory = std::mem::take(&mut self.0.floats[register]);
-        let operands = [0, 1, 2].map(|operand| self.float_operand(operands[operand], here));
-        let output = output(register, &mut memory, here, Slot::floats);
-        chain_tiles(chain, operands, factors, output);
-        self.0.floats[register] = memory;
+        self.write(register, here, |tiles, output| {
+            let operands = [0, 1, 2].map(|operand| tiles.operand(operands[operand], here));
+            chain_tiles(chain, operands, factors, output);
+        });
     }
 
     #[inline(always)]
-    fn apply_to_floats(
+    fn apply_to_floats<F: Float>(
         &self,
         operation: Elementwise,
         operands: &[Place],
         factor: F,
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
         output: Output<'_, F>,
     ) {
-        let float = |position: usize| self.float_operand(operands[position], here);
+        let float = |position: usize| self.operand(operands[position], here);
         match operation {
             Elementwise::Unary(operation) => {
                 let mut step = (float(0), output);
-                if factor != F::from_f64(1.0) {
+                if factor != F::from_number(1.0) {
                     let (operand, output) = step;
                     step = output.after(|output| each_scaled(operand, factor, output, |x| x));
                 }
@@ -143,16 +202,15 @@ impl<F: Float> Tiles<F> {
                 binary,
                 F::dtype(),
                 PairToTile {
-                    operands: [float(0), float(1)],
+                    operands: self.pair(operands, here),
                     output,
                 },
             ),
             Elementwise::Convert(_) => {
-                let condition = self.bool_operand(operands[0], here);
-                each_one(condition, output, F::of_bool);
+                each_one(self.operand(operands[0], here), output, F::of_bool);
             }
             _ => {
-                let condition = self.bool_operand(operands[0], here);
+                let condition = self.operand::<bool>(operands[0], here);
                 // A branch would become a gather, because the compiler moves the loads of both values into the branches.
                 each_three(condition, float(1), float(2), output, select_unpredictable);
             }
@@ -160,18 +218,17 @@ impl<F: Float> Tiles<F> {
     }
 
     #[inline(always)]
-    fn apply_to_bools(
+    fn apply_to_bools<F: Float>(
         &self,
         operation: Elementwise,
         operands: &[Place],
-        here: &Here<'_, '_, F>,
+        here: &Here<'_, '_>,
         output: Output<'_, bool>,
     ) {
-        let truth = |position: usize| self.bool_operand(operands[position], here);
+        let truth = |position: usize| self.operand::<bool>(operands[position], here);
         match operation {
             Elementwise::Compare(comparison) => {
-                let [left, right] =
-                    [0, 1].map(|operand| self.float_operand(operands[operand], here));
+                let [left, right] = self.pair::<F>(operands, here);
                 compare_tile(comparison, left, right, output);
             }
             Elementwise::Binary(binary) => {

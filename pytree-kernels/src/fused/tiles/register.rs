@@ -13,7 +13,7 @@ use crate::base::prefetch::LINE;
 /// crosses the border of two lines. Such a load or store takes twice as long, and an allocation of the system begins 16
 /// bytes after a line.
 #[derive(Default)]
-pub(super) struct Register<E> {
+pub(in crate::fused) struct Register<E> {
     memory: Vec<E>,
     /// The position of the first element in the memory.
     first: usize,

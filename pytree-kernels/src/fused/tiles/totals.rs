@@ -12,7 +12,7 @@
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::{Float, STORED};
+use super::{Float, OWN};
 use crate::base::array::{Array, give_back, reused};
 use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, Fold, LANES, Lanes, PART};
@@ -68,7 +68,7 @@ impl Total {
             return Array::new(&self.info.shape, results);
         }
         let mut array = Array::reused(&AbstractArray::new(F::dtype(), &self.info.shape));
-        let target = expect_some(F::slice_mut(&mut array.data), STORED);
+        let target = expect_some(F::slice_mut(&mut array.data), OWN);
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));
         } else {

@@ -15,9 +15,10 @@ use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::base::target::Target;
 use crate::primitives::elementwise::Kernels;
+use crate::primitives::elementwise::blocks::{Operand, Output, each_one};
 
-/// The memory of a result, which the parts of an operation share.
-pub(super) enum Memory<'a> {
+/// The memory of a result, which the parts of an operation or of a fused kernel share.
+pub(crate) enum Memory<'a> {
     Bool(Target<'a, bool>),
     F32(Target<'a, f32>),
     F64(Target<'a, f64>),
@@ -53,7 +54,7 @@ macro_rules! each_memory {
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn new(array: &'a mut Array) -> Self {
+    pub(crate) fn new(array: &'a mut Array) -> Self {
         if let Some(half) = Half::of(array.dtype()) {
             return Self::Half(half, Target::new(array.bits_mut()));
         }
@@ -77,14 +78,14 @@ impl<'a> Memory<'a> {
     /// # Safety
     /// The parts use different elements.
     #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
-    pub(super) unsafe fn shared(&self) -> Self {
+    pub(crate) unsafe fn shared(&self) -> Self {
         // SAFETY: the caller promises it.
         unsafe { each_memory!(self, target => target.shared()) }
     }
 }
 
 /// A type in which kernels compute.
-pub(super) trait Class: Kernels {
+pub(crate) trait Class: Kernels {
     /// Returns the memory of a result whose elements have this type.
     fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>>;
 
@@ -96,6 +97,9 @@ pub(super) trait Class: Kernels {
 
     /// Rounds or wraps numbers, and writes them to a result, from the position `start` on.
     fn store(tile: &[Self], memory: &mut Memory<'_>, start: usize);
+
+    /// Removes the bits that a dtype of narrower integers does not have.
+    fn wrap(_: DType, _: Operand<'_, Self>, _: Output<'_, Self>) {}
 }
 
 /// The dtype of the memory is not one of the class, which the caller excludes.
@@ -244,6 +248,22 @@ macro_rules! integer_class {
                     _ => other_class(),
                 }
             }
+
+            #[inline(never)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                trivial_numeric_casts,
+                reason = "the upper bits are lost"
+            )]
+            fn wrap(dtype: DType, operand: Operand<'_, Self>, output: Output<'_, Self>) {
+                match dtype {
+                    $(DType::$variant => {
+                        each_one(operand, output, |number: Self| (number as $integer).into());
+                    })*
+                    _ => other_class(),
+                }
+            }
         }
     };
 }
@@ -253,7 +273,7 @@ integer_class!(i64(I64): U32(u32), I64(i64));
 /// Runs an expression with `$class` as an alias of the type in which kernels compute the elements of a dtype.
 macro_rules! with_class {
     ($dtype:expr, $class:ident => $body:expr) => {
-        match class_of($dtype) {
+        match $crate::primitives::elementwise::classes::class_of($dtype) {
             DType::Bool => {
                 type $class = bool;
                 $body
@@ -277,10 +297,10 @@ macro_rules! with_class {
         }
     };
 }
-pub(super) use with_class;
+pub(crate) use with_class;
 
 /// Returns the dtype of the numbers that kernels compute for the elements of a dtype.
-pub(super) fn class_of(dtype: DType) -> DType {
+pub(crate) fn class_of(dtype: DType) -> DType {
     match dtype {
         DType::Bool | DType::F64 => dtype,
         _ if dtype.is_float() => DType::F32,
@@ -290,7 +310,7 @@ pub(super) fn class_of(dtype: DType) -> DType {
 }
 
 /// A conversion between the types in which kernels compute, as Rust's `as`.
-pub(super) trait Convert<R>: Class {
+pub(crate) trait Convert<R>: Class {
     /// Converts a number. A float that is converted to an integer becomes the nearest one in `range`, and NaN becomes 0.
     fn convert(self, range: (i64, i64)) -> R;
 }

@@ -3,14 +3,16 @@
 //! The scalar function of an operation is written once, in `functions.rs`.
 
 pub(crate) mod blocks;
-mod classes;
+pub(crate) mod classes;
 mod functions;
 pub mod short;
 mod whole;
 
 pub(crate) use self::functions::{Kernels, Map, Zip};
 pub use self::whole::{binary, compare, converted, select, unary};
-pub(crate) use self::whole::{compare_tile, unary_loop};
+pub(crate) use self::whole::{
+    binary_loop, compare_loop, compare_tile, conversion_loop, unary_loop,
+};
 use crate::base::dtype::DType;
 
 /// An elementwise operation that the executor can fuse.

@@ -6,13 +6,11 @@
 
 use std::hint::select_unpredictable;
 
-use super::blocks::{Operand, Output, each_one, each_three, each_two};
+use super::blocks::{Operand, Output, each_three, each_two};
 use super::classes::{Class, Memory, class_of, with_class};
-use super::whole::{Compared, Converted, OnTwo, Two};
-use super::{Binary, Elementwise, Unary, unary_loop};
+use super::{Binary, Elementwise, Unary, binary_loop, compare_loop, conversion_loop, unary_loop};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::instructions::dispatch;
 use crate::base::narrow::Half;
 use crate::base::target::Target;
 use crate::primitives::threefry;
@@ -407,11 +405,7 @@ impl Instruction {
             Work::Elementwise(Elementwise::Binary(operation)) => {
                 let rest = C::arithmetic(*operation, two(), to());
                 if let Some(output) = rest {
-                    dispatch::<C, _>(OnTwo {
-                        operation: *operation,
-                        dtype: first.dtype,
-                        operands: Two(two(), output),
-                    });
+                    binary_loop(*operation, first.dtype, two(), output);
                 }
                 self.wrap(targets);
             }
@@ -420,11 +414,7 @@ impl Instruction {
                 self.wrap(targets);
             }
             Work::Elementwise(Elementwise::Compare(comparison)) => {
-                dispatch::<bool, _>(Compared {
-                    comparison: *comparison,
-                    operands: two(),
-                    output: output(targets, self.output),
-                });
+                compare_loop(*comparison, two(), output(targets, self.output));
             }
             Work::Elementwise(Elementwise::Convert(_)) => self.convert(targets),
             Work::Elementwise(Elementwise::Select) => {
@@ -446,39 +436,19 @@ impl Instruction {
     fn convert(&self, targets: &Targets<'_>) {
         let (from, to) = (self.operands[0], self.output);
         with_class!(from.dtype, C => with_class!(to.dtype, R => {
-            dispatch::<R, _>(Converted {
-                dtype: to.dtype,
-                operand: operand::<C>(targets, from),
-                output: output::<R>(targets, to),
-            });
+            conversion_loop::<C, R>(to.dtype, operand(targets, from), output(targets, to));
         }));
         self.wrap(targets);
     }
 
     /// Removes the bits of the result that its dtype does not have.
     #[inline]
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the upper bits are lost"
-    )]
     fn wrap(&self, targets: &Targets<'_>) {
-        macro_rules! wrap {
-            ($integer:ty as $class:ty) => {{
-                let (numbers, output) =
-                    (operand(targets, self.output), output(targets, self.output));
-                each_one(numbers, output, |number: $class| {
-                    <$class>::from(number as $integer)
-                });
-            }};
-        }
-        match self.output.dtype {
-            DType::I8 => wrap!(i8 as i32),
-            DType::I16 => wrap!(i16 as i32),
-            DType::U8 => wrap!(u8 as i32),
-            DType::U16 => wrap!(u16 as i32),
-            DType::U32 => wrap!(u32 as i64),
-            _ => {}
+        let dtype = self.output.dtype;
+        if class_of(dtype) != dtype {
+            with_class!(dtype, C => {
+                C::wrap(dtype, operand(targets, self.output), output(targets, self.output));
+            });
         }
     }
 

@@ -23,7 +23,7 @@ use crate::base::threads;
 use crate::primitives::elementwise::blocks::{
     Operand, Output, each_by_speed, each_one, each_three, each_two,
 };
-use crate::primitives::elementwise::classes::{Class, Convert, Memory, class_of, with_class};
+use crate::primitives::elementwise::classes::{Class, Convert, Memory, with_class};
 use crate::primitives::elementwise::{Binary, Comparison, Kernels, Map, Unary, Zip};
 
 /// The number of elements of a tile. Three tiles of 8-byte numbers fit the first-level cache.
@@ -48,7 +48,7 @@ pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
     let operands = smallvec![left, right];
     with_class!(dtype, C => {
         evaluate::<C, C>(operands, &result, cost_of_binary(operation), &|operands, output| {
-            dispatch::<C, _>(OnTwo { operation, dtype, operands: Two(operands, output) });
+            binary_loop(operation, dtype, operands, output);
         })
     })
 }
@@ -61,7 +61,7 @@ pub fn compare(comparison: Comparison, left: Arc<Array>, right: Arc<Array>) -> A
     };
     let (dtype, operands) = (left.dtype(), smallvec![left, right]);
     with_class!(dtype, C => evaluate::<C, bool>(operands, &result, 1, &|operands, output| {
-        dispatch::<bool, _>(Compared { comparison, operands, output });
+        compare_loop(comparison, operands, output);
     }))
 }
 
@@ -74,7 +74,7 @@ pub fn converted(operand: Arc<Array>, target: DType) -> Array {
     let (dtype, operands) = (operand.dtype(), smallvec![operand]);
     with_class!(dtype, C => with_class!(target, R => {
         evaluate::<C, R>(operands, &result, 1, &|[operand, _], output| {
-            dispatch::<R, _>(Converted { dtype: target, operand, output });
+            conversion_loop(target, operand, output);
         })
     }))
 }
@@ -113,7 +113,7 @@ fn larger<'a>(left: &'a Array, right: &'a Array) -> &'a Array {
 type Function<'a, C, R> = dyn Fn([Operand<'_, C>; 2], Output<'_, R>) + Sync + 'a;
 
 /// Two operands, and the memory for the results.
-pub(super) struct Two<'a, 'o, C>(pub(super) [Operand<'a, C>; 2], pub(super) Output<'o, C>);
+struct Two<'a, 'o, C>([Operand<'a, C>; 2], Output<'o, C>);
 
 impl<C: Class> Zip<C> for Two<'_, '_, C> {
     type Output = ();
@@ -157,6 +157,49 @@ pub(crate) fn unary_loop<C: Kernels>(
     });
 }
 
+/// Applies an operation to the elements of two operands.
+#[inline(never)]
+pub(crate) fn binary_loop<C: Class>(
+    operation: Binary,
+    dtype: DType,
+    operands: [Operand<'_, C>; 2],
+    output: Output<'_, C>,
+) {
+    dispatch::<C, _>(OnTwo {
+        operation,
+        dtype,
+        operands: Two(operands, output),
+    });
+}
+
+/// Compares the elements of two operands.
+#[inline(never)]
+pub(crate) fn compare_loop<C: Class>(
+    comparison: Comparison,
+    operands: [Operand<'_, C>; 2],
+    output: Output<'_, bool>,
+) {
+    dispatch::<bool, _>(Compared {
+        comparison,
+        operands,
+        output,
+    });
+}
+
+/// Converts the elements of an operand to a dtype, whose elements kernels compute as numbers of type `R`.
+#[inline(never)]
+pub(crate) fn conversion_loop<C: Convert<R>, R: Class>(
+    dtype: DType,
+    operand: Operand<'_, C>,
+    output: Output<'_, R>,
+) {
+    dispatch::<R, _>(Converted {
+        dtype,
+        operand,
+        output,
+    });
+}
+
 struct OnOne<'a, 'o, C> {
     operation: Unary,
     dtype: DType,
@@ -192,10 +235,10 @@ impl<C: Kernels> Map<C> for OnOne<'_, '_, C> {
     }
 }
 
-pub(super) struct OnTwo<'a, 'o, C> {
-    pub(super) operation: Binary,
-    pub(super) dtype: DType,
-    pub(super) operands: Two<'a, 'o, C>,
+struct OnTwo<'a, 'o, C> {
+    operation: Binary,
+    dtype: DType,
+    operands: Two<'a, 'o, C>,
 }
 
 impl<C: Class> pulp::WithSimd for OnTwo<'_, '_, C> {
@@ -207,10 +250,10 @@ impl<C: Class> pulp::WithSimd for OnTwo<'_, '_, C> {
     }
 }
 
-pub(super) struct Compared<'a, 'o, C> {
-    pub(super) comparison: Comparison,
-    pub(super) operands: [Operand<'a, C>; 2],
-    pub(super) output: Output<'o, bool>,
+struct Compared<'a, 'o, C> {
+    comparison: Comparison,
+    operands: [Operand<'a, C>; 2],
+    output: Output<'o, bool>,
 }
 
 impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
@@ -224,10 +267,10 @@ impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
 }
 
 /// A conversion to a dtype, whose elements kernels compute as numbers of type `R`.
-pub(super) struct Converted<'a, 'o, C, R> {
-    pub(super) dtype: DType,
-    pub(super) operand: Operand<'a, C>,
-    pub(super) output: Output<'o, R>,
+struct Converted<'a, 'o, C, R> {
+    dtype: DType,
+    operand: Operand<'a, C>,
+    output: Output<'o, R>,
 }
 
 impl<C: Convert<R>, R: Class> pulp::WithSimd for Converted<'_, '_, C, R> {
