@@ -10,6 +10,7 @@ pub(crate) mod instructions;
 pub mod memory;
 pub mod narrow;
 pub(crate) mod numbers;
+pub mod pattern;
 pub(crate) mod prefetch;
 pub mod shape;
 pub mod special;

@@ -1,8 +1,6 @@
 //! Fused kernels: programs of several steps that run tile by tile over arrays.
 
 mod kernel;
-mod pattern;
 mod tiles;
 
 pub use self::kernel::{Kernel, KernelBuilder, Level, Place, is_widened};
-pub use self::pattern::Pattern;

@@ -21,12 +21,12 @@ pub(super) use self::elementwise::Types;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::kernel::{Here, Number, Place};
-use super::pattern::Pattern;
 use crate::base::array::Array;
 use crate::base::dtype::DType;
 use crate::base::fold;
 use crate::base::fold::Fold;
 use crate::base::narrow::Half;
+use crate::base::pattern::{Pattern, stretch};
 use crate::base::target::Target;
 use crate::primitives::dot::Factor;
 use crate::primitives::elementwise::blocks::{Operand, Output};
@@ -349,55 +349,7 @@ fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
 /// Fills a tile with elements of a source that repeat by a pattern, from the element `start` on.
 #[inline(always)]
 fn load<C: Class>(output: &mut [C], pattern: Pattern, source: &Array, start: usize) {
-    match pattern {
-        Pattern::Same => C::load(source, start, output),
-        Pattern::Cycle { period } => {
-            let mut at = start % period;
-            let mut done = 0;
-            while done < output.len() {
-                let run = (period - at).min(output.len() - done);
-                C::load(source, at, &mut output[done..done + run]);
-                done += run;
-                at = 0;
-            }
-        }
-        Pattern::Stretch { times } => stretch_array(output, source, times, start),
-        Pattern::Scalar => bug("a register that is filled before the first tile"),
-    }
-}
-
-/// Repeats each element of a column.
-#[inline(always)]
-fn stretch_array<C: Class>(output: &mut [C], source: &Array, times: usize, start: usize) {
-    let (mut at, mut first) = (start / times, times - start % times);
-    if let Some(elements) = C::slice(&source.data) {
-        return stretch(output, &elements[at..], times, first);
-    }
-    // Narrower elements are widened some at a time.
-    let mut widened = [C::default(); 32];
-    let mut rest = output;
-    while !rest.is_empty() {
-        let most = first + (widened.len() - 1) * times;
-        let (now, later) = rest.split_at_mut(most.min(rest.len()));
-        let elements = 1 + now.len().saturating_sub(first).div_ceil(times);
-        C::load(source, at, &mut widened[..elements]);
-        stretch(now, &widened[..elements], times, first);
-        (at, first, rest) = (at + elements, times, later);
-    }
-}
-
-/// Repeats each element `times` times, and the first one `first` times.
-#[inline(always)]
-fn stretch<C: Copy>(mut output: &mut [C], elements: &[C], times: usize, first: usize) {
-    let mut run = first;
-    for &element in elements {
-        if output.is_empty() {
-            return;
-        }
-        let (now, later) = output.split_at_mut(run.min(output.len()));
-        now.fill(element);
-        (output, run) = (later, times);
-    }
+    pattern.fill(output, start, |at, elements| C::load(source, at, elements));
 }
 
 #[inline(always)]

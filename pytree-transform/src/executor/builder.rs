@@ -3,7 +3,8 @@
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::fused::{KernelBuilder, Level, Pattern, Place, is_widened};
+use pytree_kernels::base::pattern::Pattern;
+use pytree_kernels::fused::{KernelBuilder, Level, Place, is_widened};
 
 use super::kernel::FusedKernel;
 use super::schedule::{Planner, Resolved, Role};

@@ -14,7 +14,8 @@ use hashbrown::{HashMap, HashSet};
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::narrow::{Half, wide};
-use pytree_kernels::fused::{Level, Pattern};
+use pytree_kernels::base::pattern::Pattern;
+use pytree_kernels::fused::Level;
 use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::SmallVec;
 
@@ -89,6 +90,14 @@ pub(super) enum Role {
         fold: Fold,
         period: usize,
     },
+}
+
+/// The floats that an equation reads or returns.
+#[derive(Clone, Copy)]
+enum Class {
+    /// Floats that a kernel holds as this type.
+    Floats(DType),
+    NoFloats,
 }
 
 /// The equations of a kernel under construction.
@@ -347,7 +356,7 @@ impl<'j> Planner<'j> {
             members: Vec::new(),
             inside: HashMap::new(),
         };
-        self.float(first)?;
+        self.class(first)?;
         bases.into_iter().for_each(|base| self.materialize(base));
         if !self.join(&mut group, start) {
             return None;
@@ -402,8 +411,8 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns the type of the floats that an equation reads or returns, if any. Returns `None` if no kernel can contain the equation.
-    fn float(&self, equation: &Equation) -> Option<Option<DType>> {
+    /// Returns the class of an equation, or `None` if no kernel can contain the equation.
+    fn class(&self, equation: &Equation) -> Option<Class> {
         let output = equation.outputs.first()?;
         let mut variables = equation.inputs.iter().chain([output]);
         let floats = |variable: &Variable| {
@@ -411,21 +420,23 @@ impl<'j> Planner<'j> {
             dtype.is_float().then(|| wide(dtype))
         };
         if equation.primitive.reduction().is_some() {
-            return floats(output).map(Some);
+            return floats(output).map(Class::Floats);
         }
         equation.primitive.elementwise()?;
         // A kernel of f32 also holds half-precision floats, so it can convert between these dtypes.
         let float = variables.clone().find_map(floats);
         variables
             .all(|variable| floats(variable).is_none_or(|other| Some(other) == float))
-            .then_some(float)
+            .then_some(float.map_or(Class::NoFloats, Class::Floats))
     }
 
     /// Adds an equation to a group and returns true. Returns false if the equation does not fit the group.
     fn join(&self, group: &mut Group, position: usize) -> bool {
         let equation = &self.jaxpr.equations[position];
-        let Some(float) = self.float(equation) else {
-            return false;
+        let float = match self.class(equation) {
+            Some(Class::Floats(dtype)) => Some(dtype),
+            Some(Class::NoFloats) => None,
+            None => return false,
         };
         if group.float.is_some() && float.is_some() && group.float != float {
             return false;

@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use pytree_kernels::base::narrow::rounded_to;
+use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::fused::Pattern;
 use pytree_kernels::primitives::elementwise::{Elementwise, Unary};
 
 use crate::primitives::create::Full;
@@ -44,38 +44,7 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let primitive: &dyn Any = &*equation.primitive;
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
-    // Axes of length 1 have no effect on the positions of elements. The other axes of the operand must keep their order
-    // and lengths.
-    let kept: AxisList = operand
-        .shape
-        .iter()
-        .zip(&broadcast.axes)
-        .filter(|(length, _)| **length != 1)
-        .map(|(_, &axis)| axis)
-        .collect();
-    let rest: AxisList = (0..broadcast.shape.len())
-        .filter(|&axis| broadcast.shape[axis] != 1)
-        .collect();
-    if kept == rest {
-        return Some(Pattern::Same);
-    }
-    if kept.is_empty() {
-        return Some(Pattern::Scalar);
-    }
-    if operand.is_empty() {
-        return None;
-    }
-    if kept.len() <= rest.len() && kept[..] == rest[rest.len() - kept.len()..] {
-        return Some(Pattern::Cycle {
-            period: operand.len(),
-        });
-    }
-    if kept[..] == rest[..kept.len().min(rest.len())] {
-        return Some(Pattern::Stretch {
-            times: broadcast.shape.iter().product::<usize>() / operand.len(),
-        });
-    }
-    None
+    Pattern::of_broadcast(&operand.shape, &broadcast.axes, &broadcast.shape)
 }
 
 /// The elements that a reduction reduces to one element, by their position in memory.

@@ -6,12 +6,13 @@
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::pattern::common_shape;
 use pytree_kernels::primitives::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
 use crate::operations::logic::count_true;
-use crate::primitives::elementwise::{broadcast_shapes, compare};
+use crate::primitives::elementwise::compare;
 use crate::primitives::gather::take_along_last;
 use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::sort::{argsort, greatest};
@@ -121,7 +122,7 @@ impl Tensor {
         };
         let same_rank = self.rank() == indices.rank();
         let shared = same_rank
-            .then(|| broadcast_shapes(&others(self), &others(indices)))
+            .then(|| common_shape([&others(self)[..], &others(indices)].into_iter()))
             .flatten();
         let Some(shared) = shared else {
             return Err(TensorError::shape(

@@ -101,7 +101,7 @@ impl Primitive for Select {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [condition, on_true, on_false] = take(operands);
-        one(elementwise::select(&condition, on_true, on_false))
+        one(elementwise::select(condition, on_true, on_false))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

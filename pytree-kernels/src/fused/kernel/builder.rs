@@ -9,8 +9,8 @@ use super::{
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
 use crate::base::numbers::least_common_multiple;
+use crate::base::pattern::Pattern;
 use crate::base::prefetch::LINE;
-use crate::fused::pattern::Pattern;
 use crate::primitives::elementwise::classes::class_of;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::direct::Destinations;
 use super::{Fill, Kernel, Level, Number, Work};
 use crate::base::instructions::arch;
+use crate::base::pattern::Pattern;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
-use crate::fused::pattern::Pattern;
 use crate::fused::tiles::{Accumulators, Float, Source, Tiles};
 use crate::primitives::elementwise::classes::{Class, Memory};
 

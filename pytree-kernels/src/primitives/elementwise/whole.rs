@@ -1,7 +1,7 @@
 //! Elementwise operations on whole arrays, tile by tile.
 //!
-//! An operand with a single element is repeated. All threads share the tiles. The result overwrites an operand of its dtype and
-//! shape that has no other handle.
+//! An operand of another shape is broadcast: its elements are repeated tile by tile. All threads share the tiles. The result
+//! overwrites an operand of its dtype and shape that has no other handle.
 
 #![allow(
     clippy::inline_always,
@@ -12,12 +12,14 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pytree_base::bug::expect_some;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::Array;
+use crate::base::array::{Array, Operands};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::dispatch;
+use crate::base::pattern::{Pattern, common_shape};
 use crate::base::target::Target;
 use crate::base::threads;
 use crate::primitives::elementwise::blocks::{
@@ -28,6 +30,9 @@ use crate::primitives::elementwise::{Binary, Comparison, Kernels, Map, Unary, Zi
 
 /// The number of elements of a tile. Three tiles of 8-byte numbers fit the first-level cache.
 const TILE: usize = 1024;
+
+/// The operands of an operation, as text for the panic message of a library bug.
+const OPERANDS: &str = "operands whose elements are repeated by a pattern";
 
 /// Applies an operation to each element.
 pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
@@ -44,8 +49,8 @@ pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
 
 /// Applies an operation to each pair of elements of two arrays of the same dtype.
 pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
-    let (dtype, result) = (left.dtype(), larger(&left, &right).info.clone());
-    let operands = smallvec![left, right];
+    let (dtype, operands) = (left.dtype(), smallvec![left, right]);
+    let result = broadcast(dtype, &operands);
     with_class!(dtype, C => {
         evaluate::<C, C>(operands, &result, cost_of_binary(operation), &|operands, output| {
             binary_loop(operation, dtype, operands, output);
@@ -55,11 +60,8 @@ pub fn binary(operation: Binary, left: Arc<Array>, right: Arc<Array>) -> Array {
 
 /// Compares each pair of elements of two arrays of the same dtype. The result has the dtype bool.
 pub fn compare(comparison: Comparison, left: Arc<Array>, right: Arc<Array>) -> Array {
-    let result = AbstractArray {
-        dtype: DType::Bool,
-        shape: larger(&left, &right).info.shape.clone(),
-    };
     let (dtype, operands) = (left.dtype(), smallvec![left, right]);
+    let result = broadcast(DType::Bool, &operands);
     with_class!(dtype, C => evaluate::<C, bool>(operands, &result, 1, &|operands, output| {
         compare_loop(comparison, operands, output);
     }))
@@ -80,32 +82,34 @@ pub fn converted(operand: Arc<Array>, target: DType) -> Array {
 }
 
 /// Returns the elements of `on_true` where `condition` holds, and elsewhere those of `on_false`.
-pub fn select(condition: &Array, on_true: Arc<Array>, on_false: Arc<Array>) -> Array {
-    let result = AbstractArray {
-        dtype: on_true.dtype(),
-        shape: condition.info.shape.clone(),
-    };
-    let (sources, mut array) = placed(smallvec![on_true, on_false], &result);
-    with_bits!(result.dtype, T => {
+pub fn select(condition: Arc<Array>, on_true: Arc<Array>, on_false: Arc<Array>) -> Array {
+    let dtype = on_true.dtype();
+    let operands: Operands = smallvec![condition, on_true, on_false];
+    let result = broadcast(dtype, &operands);
+    let mut memory = None;
+    let mut sources = operands.into_iter().zip([false, true, true]);
+    let sources: [Source; 3] = std::array::from_fn(|_| {
+        let (operand, is_taken) = expect_some(sources.next(), OPERANDS);
+        source(operand, &result, is_taken.then_some(&mut memory))
+    });
+    let mut array = memory.unwrap_or_else(|| Array::reused(&result));
+    with_bits!(dtype, T => {
         let memory = Target::new(array.bits_mut::<T>());
         each_part(result.len(), result.len(), &|range| {
             // SAFETY: the ranges of the parts have no common elements.
             #[allow(unsafe_code, reason = "each part uses the elements of its own range")]
             let memory = unsafe { memory.shared() };
-            select_part::<T>(condition, &sources, &memory, range);
+            select_part::<T>(&sources, &memory, range);
         });
     });
     array
 }
 
-fn larger<'a>(left: &'a Array, right: &'a Array) -> &'a Array {
-    // Of two arrays with one element, the one with more axes.
-    let size = |array: &Array| (array.info.len() != 1, array.info.rank());
-    if size(left) < size(right) {
-        right
-    } else {
-        left
-    }
+/// Returns a dtype with the shape to which operands are broadcast.
+fn broadcast(dtype: DType, operands: &[Arc<Array>]) -> AbstractArray {
+    let shapes = operands.iter().map(|operand| &operand.info.shape[..]);
+    let shape = expect_some(common_shape(shapes), OPERANDS);
+    AbstractArray { dtype, shape }
 }
 
 /// A function of the elements of one or two operands, which kernels compute as numbers of type `C`. If there is one operand, both
@@ -286,36 +290,46 @@ impl<C: Convert<R>, R: Class> pulp::WithSimd for Converted<'_, '_, C, R> {
 /// Where the elements of an operand are.
 enum Source {
     Array(Arc<Array>),
-    /// One element, which is repeated.
-    Single(Arc<Array>),
+    /// Elements that are repeated.
+    Repeated(Arc<Array>, Pattern),
     /// The memory of the result.
     Result,
 }
 
 type Sources = SmallVec<[Source; 2]>;
 
-/// Returns where the operands are, and the memory for the result: that of an operand, if it fits and has no other handle.
-fn placed(operands: SmallVec<[Arc<Array>; 2]>, result: &AbstractArray) -> (Sources, Array) {
+/// Returns where an operand is. If it fits a result whose memory is not found yet, and has no other handle, its memory becomes that
+/// of the result.
+fn source(
+    mut operand: Arc<Array>,
+    result: &AbstractArray,
+    memory: Option<&mut Option<Array>>,
+) -> Source {
     let length = result.len();
-    let mut memory = None;
-    let source = |mut operand: Arc<Array>| {
-        if memory.is_none() && operand.dtype() == result.dtype && operand.info.len() == length {
-            match Arc::try_unwrap(operand) {
-                Ok(mut array) => {
-                    array.info.shape.clone_from(&result.shape);
-                    memory = Some(array);
-                    return Source::Result;
-                }
-                Err(shared) => operand = shared,
+    let fits = operand.dtype() == result.dtype && operand.info.len() == length;
+    if let Some(memory) = memory.filter(|memory| memory.is_none() && fits) {
+        match Arc::try_unwrap(operand) {
+            Ok(mut array) => {
+                array.info.shape.clone_from(&result.shape);
+                *memory = Some(array);
+                return Source::Result;
             }
+            Err(shared) => operand = shared,
         }
-        if operand.info.len() == 1 && length != 1 {
-            Source::Single(operand)
-        } else {
-            Source::Array(operand)
-        }
-    };
-    let sources = operands.into_iter().map(source).collect();
+    }
+    if operand.info.len() == length {
+        return Source::Array(operand);
+    }
+    let pattern = Pattern::of_operand(&operand.info.shape, &result.shape);
+    Source::Repeated(operand, expect_some(pattern, OPERANDS))
+}
+
+/// Returns where the operands are, and the memory for the result.
+fn placed(operands: Operands, result: &AbstractArray) -> (Sources, Array) {
+    let mut memory = None;
+    let operands = operands.into_iter();
+    let sources = operands.map(|operand| source(operand, result, Some(&mut memory)));
+    let sources = sources.collect();
     (sources, memory.unwrap_or_else(|| Array::reused(result)))
 }
 
@@ -332,7 +346,7 @@ fn each_part(length: usize, nanoseconds: usize, run: &(dyn Fn(Range<usize>) + Sy
 
 /// Evaluates a function, which takes about `cost` nanoseconds for each element.
 fn evaluate<C: Class, R: Class>(
-    operands: SmallVec<[Arc<Array>; 2]>,
+    operands: Operands,
     result: &AbstractArray,
     cost: usize,
     function: &Function<'_, C, R>,
@@ -363,7 +377,7 @@ fn direct<'a, C: Class>(
             Some(Operand::new(&elements[start..start + count]))
         }
         Source::Result => Some(Operand::of_result(C::own(memory)?, start, count)),
-        Source::Single(_) => None,
+        Source::Repeated(..) => None,
     }
 }
 
@@ -377,9 +391,8 @@ fn tiles<C: Class>(
     let tile = |source| {
         let is_direct = direct::<C>(source, memory, start, 0).is_some();
         let mut tile = vec![C::default(); if is_direct { 0 } else { length }];
-        if let (Source::Single(array), [first, rest @ ..]) = (source, &mut tile[..]) {
-            C::load(array, 0, std::slice::from_mut(first));
-            rest.fill(*first);
+        if let Source::Repeated(array, pattern @ Pattern::Scalar) = source {
+            pattern.fill(&mut tile, 0, |at, elements| C::load(array, at, elements));
         }
         tile
     };
@@ -400,7 +413,12 @@ fn widen<C: Class>(
             _ if tile.is_empty() => (),
             Source::Array(array) => C::load(array, at, &mut tile[..count]),
             Source::Result => C::reload(memory, at, &mut tile[..count]),
-            Source::Single(_) => (),
+            Source::Repeated(_, Pattern::Scalar) => (),
+            Source::Repeated(array, pattern) => {
+                pattern.fill(&mut tile[..count], at, |at, elements| {
+                    C::load(array, at, elements);
+                });
+            }
         }
     }
 }
@@ -479,33 +497,44 @@ pub(crate) fn compare_tile<T: Copy + PartialOrd>(
     run!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
 }
 
-/// Selects the elements of a range. The sources are those where the condition holds, and the others.
+/// Selects the elements of a range. The sources are the condition, the elements where it holds, and the others.
 fn select_part<T: Bits>(
-    condition: &Array,
-    sources: &[Source],
+    [condition, on_true, on_false]: &[Source; 3],
     memory: &Target<'_, T>,
     range: Range<usize>,
 ) {
-    let mut singles: [Vec<T>; 2] = Default::default();
-    for (tile, source) in singles.iter_mut().zip(sources) {
-        if let Source::Single(array) = source {
-            *tile = vec![array.bits()[0]; TILE.min(range.len())];
-        }
-    }
+    let (mut conditions, mut chosen, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for start in range.clone().step_by(TILE) {
         let count = TILE.min(range.end - start);
-        let operand = |position: usize| match &sources[position] {
-            Source::Array(array) => Operand::new(&array.bits()[start..start + count]),
-            Source::Single(_) => Operand::new(&singles[position][..count]),
-            Source::Result => Operand::of_result(memory, start, count),
-        };
         // A branch would become a gather, because the compiler moves the loads of both values into the branches.
         each_three(
-            Operand::new(&condition.elements::<bool>()[start..start + count]),
-            operand(0),
-            operand(1),
+            bits_of::<bool>(condition, None, &mut conditions, start, count),
+            bits_of(on_true, Some(memory), &mut chosen, start, count),
+            bits_of(on_false, Some(memory), &mut others, start, count),
             output(memory, start, count),
             select_unpredictable,
         );
+    }
+}
+
+/// Returns elements of a source. The tile receives those that are repeated.
+fn bits_of<'a, T: Bits>(
+    source: &'a Source,
+    memory: Option<&'a Target<'_, T>>,
+    tile: &'a mut Vec<T>,
+    start: usize,
+    count: usize,
+) -> Operand<'a, T> {
+    match source {
+        Source::Array(array) => Operand::new(&array.bits()[start..start + count]),
+        Source::Repeated(array, pattern) => {
+            tile.resize(count, T::default());
+            let source = array.bits::<T>();
+            pattern.fill(tile, start, |at, elements| {
+                elements.copy_from_slice(&source[at..at + elements.len()]);
+            });
+            Operand::new(tile)
+        }
+        Source::Result => Operand::of_result(expect_some(memory, OPERANDS), start, count),
     }
 }

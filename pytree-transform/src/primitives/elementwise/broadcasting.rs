@@ -1,5 +1,7 @@
 //! Broadcasting of tensors to a common shape, and alignment of batch axes for elementwise batching rules.
 
+use pytree_kernels::base::pattern::common_shape;
+
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::device::beside;
@@ -32,7 +34,7 @@ pub(crate) fn broadcast_together(
     if left.shape() == right.shape() {
         return Ok((left.clone(), right.clone()));
     }
-    let shape = broadcast_shapes(left.shape(), right.shape()).ok_or_else(|| {
+    let shape = common_shape([left.shape(), right.shape()].into_iter()).ok_or_else(|| {
         TensorError::shape(
             operation,
             &[left.info(), right.info()],
@@ -46,26 +48,6 @@ pub(crate) fn broadcast_together(
         crate::primitives::shape::broadcast_to(left, &shape)?,
         crate::primitives::shape::broadcast_to(right, &shape)?,
     ))
-}
-
-/// Returns the common shape of two shapes by NumPy's broadcasting rule. Returns `None` if no common shape exists.
-pub(crate) fn broadcast_shapes(
-    left: &[usize],
-    right: &[usize],
-) -> Option<pytree_kernels::base::shape::Shape> {
-    let rank = left.len().max(right.len());
-    let length = |shape: &[usize], axis: usize| {
-        (axis + shape.len())
-            .checked_sub(rank)
-            .map_or(1, |axis| shape[axis])
-    };
-    (0..rank)
-        .map(|axis| match (length(left, axis), length(right, axis)) {
-            (left, right) if left == right => Some(left),
-            (1, other) | (other, 1) => Some(other),
-            _ => None,
-        })
-        .collect()
 }
 
 /// Moves the batch axes of all operands to the front. If all batch axes already have the same position, returns the

@@ -12,7 +12,7 @@ pub(crate) mod operators;
 mod unary;
 
 pub(crate) use binary::{binary, sum_of};
-pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
+pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_together};
 pub(crate) use comparison::{compare, compare_with};
 pub(crate) use lowering::log_add_exp;
 use pytree_kernels::base::dtype::AbstractArray;

@@ -15,6 +15,7 @@ use pytree_core::level::with_levels;
 use pytree_kernels::base::array;
 use pytree_kernels::base::array::Operands;
 use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::pattern::{Pattern, common_shape};
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
@@ -82,41 +83,31 @@ pub(crate) fn bind(
     }
 }
 
-/// Applies an elementwise primitive to tensors of one shape and to numbers, which are repeated. The kernel repeats a number, so no
-/// array holds the repetitions; nor do `grad` and `jvp` store them. Returns `None` for other operands, and if the operation is
-/// recorded for compilation, mapped by `vmap`, or runs on a device.
+/// Applies an elementwise primitive to operands that are broadcast to one shape. The kernel repeats their elements, so no array holds
+/// the repetitions; nor do `grad` and `jvp` store those of numbers. Returns `None` if the kernel cannot repeat an operand, and if the
+/// operation is recorded for compilation, mapped by `vmap`, or runs on a device.
 #[track_caller]
 pub(crate) fn bind_repeating(
     primitive: &dyn Primitive,
     operands: &[&Tensor],
 ) -> Result<Option<Tensor>, TensorError> {
-    let sizes = operands
-        .iter()
-        .map(|operand| (operand.len() != 1, operand.rank()));
-    let Some((whole, _)) = operands.iter().zip(sizes).max_by_key(|&(_, size)| size) else {
+    let Some(shape) = common_shape(operands.iter().map(|operand| operand.shape())) else {
         return Ok(None);
     };
-    let is_whole = |operand: &Tensor| operand.shape() == whole.shape();
-    let mut infos: SmallVec<[&AbstractArray; 3]> = SmallVec::new();
-    for operand in operands {
-        let is_number =
-            operand.len() == 1 && operand.rank() <= whole.rank() && operand.array().is_some();
-        if !is_whole(operand) && !is_number {
-            return Ok(None);
-        }
-        // The operand as if it was repeated.
-        let mut others = operands.iter().filter(|other| is_whole(other));
-        let Some(other) = others.find(|other| other.dtype() == operand.dtype()) else {
-            return Ok(None);
-        };
-        infos.push(other.info());
-    }
     let tracer = operands
         .iter()
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.place.level);
     let level = tracer.map(|tracer| tracer.place.level);
-    if checks::active()
+    let is_repeated = |operand: &Tensor| match level {
+        None => Pattern::of_operand(operand.shape(), &shape).is_some(),
+        Some(_) => operand.len() == 1 && operand.array().is_some(),
+    };
+    let can_repeat = operands
+        .iter()
+        .all(|operand| operand.shape() == &shape[..] || is_repeated(operand));
+    if !can_repeat
+        || checks::active()
         || device::uses_device(primitive, operands)
         || level.is_some_and(|level| {
             // A device repeats a number once, for the rules of all its uses.
@@ -128,6 +119,12 @@ pub(crate) fn bind_repeating(
     if let Some(tracer) = tracer {
         check_alive(tracer, primitive.name())?;
     }
+    // The operands as if they were repeated.
+    let infos: SmallVec<[AbstractArray; 3]> = operands
+        .iter()
+        .map(|operand| AbstractArray::new(operand.dtype(), &shape))
+        .collect();
+    let infos: SmallVec<[&AbstractArray; 3]> = infos.iter().collect();
     let results = primitive.abstract_evaluation(&infos)?;
     for result in &results {
         if !array::is_surely_granted(result) {
