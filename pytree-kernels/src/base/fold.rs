@@ -47,6 +47,9 @@ impl Fold {
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
+/// The number of short rows that are combined at a time.
+const ROWS: usize = 32;
+
 /// The number of elements of a part. Rows are divided into parts.
 pub(crate) const PART: usize = 32 * LANES;
 
@@ -98,6 +101,55 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
     let mut lanes = [start; LANES];
     into_lanes(&mut lanes, 0, elements, combine);
     join_lanes(lanes, combine)
+}
+
+/// Combines the elements of each row of `length` elements.
+#[inline(always)]
+pub(crate) fn rows<T: ArrayElement>(
+    results: &mut [T],
+    elements: &[T],
+    length: usize,
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) {
+    if length <= LANES {
+        return short_rows(results, elements, length, start, combine);
+    }
+    for (result, elements) in results.iter_mut().zip(elements.chunks_exact(length)) {
+        *result = row(elements, start, combine);
+    }
+}
+
+/// Combines the elements of rows that are at most as long as a part has lanes, several rows at a time. Lanes that no element of a row
+/// has change nothing, so only the others are combined.
+#[inline(always)]
+fn short_rows<T: ArrayElement>(
+    results: &mut [T],
+    elements: &[T],
+    length: usize,
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) {
+    let mut lanes = [[start; ROWS]; LANES];
+    for (results, elements) in results.chunks_mut(ROWS).zip(elements.chunks(ROWS * length)) {
+        for (lane, numbers) in lanes[..length].iter_mut().enumerate() {
+            for (number, row) in numbers.iter_mut().zip(elements.chunks_exact(length)) {
+                *number = combine(start, row[lane]);
+            }
+        }
+        let mut width = length.next_power_of_two();
+        lanes[length..width].fill([start; ROWS]);
+        while width > 1 {
+            width /= 2;
+            let (left, right) = lanes.split_at_mut(width);
+            for (left, right) in left.iter_mut().zip(right) {
+                for (left, &right) in left.iter_mut().zip(&*right) {
+                    *left = combine(*left, right);
+                }
+            }
+        }
+        results.copy_from_slice(&lanes[0][..results.len()]);
+    }
 }
 
 /// Combines the elements of a row of any length.
@@ -233,6 +285,21 @@ mod tests {
                 plus,
             );
             assert_eq!(alone[0].to_bits(), sum.to_bits());
+        }
+    }
+
+    #[test]
+    fn short_rows_have_the_order_of_parts() {
+        for length in 1..=LANES + 1 {
+            for count in [1, 2, ROWS, 2 * ROWS + 3] {
+                let mut elements = noise(count * length);
+                elements[0] = -0.0;
+                let mut sums = vec![0.0; count];
+                rows(&mut sums, &elements, length, 0.0, plus);
+                for (sum, row) in sums.iter().zip(elements.chunks(length)) {
+                    assert_eq!(sum.to_bits(), part(row, 0.0, plus).to_bits());
+                }
+            }
         }
     }
 

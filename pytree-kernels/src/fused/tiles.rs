@@ -271,11 +271,12 @@ impl Tiles {
         here: &Here<'_, '_>,
     ) {
         self.write_register(register, |tiles, output: &mut [F]| {
-            let rows = tiles.elements(operand, here).chunks_exact(row);
+            let elements = tiles.elements(operand, here);
+            let output = &mut output[..elements.len() / row];
             match fold {
-                Fold::Sum => fold_each(output, rows, Fold::Sum),
-                Fold::Max => fold_each(output, rows, Fold::Max),
-                Fold::Min => fold_each(output, rows, Fold::Min),
+                Fold::Sum => fold_each(output, elements, row, Fold::Sum),
+                Fold::Max => fold_each(output, elements, row, Fold::Max),
+                Fold::Min => fold_each(output, elements, row, Fold::Min),
             }
         });
     }
@@ -353,12 +354,10 @@ fn load<C: Class>(output: &mut [C], pattern: Pattern, source: &Array, start: usi
 }
 
 #[inline(always)]
-fn fold_each<'a, F: Float>(output: &mut [F], rows: impl Iterator<Item = &'a [F]>, fold: Fold) {
-    for (output, row) in output.iter_mut().zip(rows) {
-        *output = fold::row(row, F::start(fold), |left, right| {
-            F::combine(fold, left, right)
-        });
-    }
+fn fold_each<F: Float>(output: &mut [F], elements: &[F], row: usize, fold: Fold) {
+    fold::rows(output, elements, row, F::start(fold), |left, right| {
+        F::combine(fold, left, right)
+    });
 }
 
 #[cold]

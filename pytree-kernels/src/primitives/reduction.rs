@@ -368,9 +368,7 @@ impl<T: ArrayElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, 
         if elements.is_empty() {
             result.fill(start);
         } else if inner == 1 {
-            for (result, row) in result.iter_mut().zip(elements.chunks_exact(length)) {
-                *result = fold::row(row, start, combine);
-            }
+            fold::rows(result, elements, length, start, combine);
         } else {
             let targets = result.chunks_exact_mut(inner);
             for (target, rows) in targets.zip(elements.chunks_exact(length * inner)) {
