@@ -185,6 +185,11 @@ fn converted(dtype: DType) -> usize {
     if is_narrow { 4 / dtype.bytes() } else { 0 }
 }
 
+/// The operands that positions of 32 bits take.
+fn positions(dtype: DType) -> usize {
+    4_usize.div_ceil(dtype.bytes())
+}
+
 /// Operations along axes.
 #[rustfmt::skip]
 fn along_axes() -> Vec<Case> {
@@ -211,8 +216,9 @@ fn along_axes() -> Vec<Case> {
         case("cummax", |x, _| x.cummax(Reversed(1))),
         case("cummin", |x, _| x.cummin(1)),
         case("cumlogsumexp", |x, _| x.cumlogsumexp(1)),
-        case("sort of the first axis", |x, _| x.sort(0)),
-        case("sort of the last axis", |x, _| x.sort(1)),
+        // The transposed operand, and positions of 32 bits before and after they are transposed.
+        case("sort of the first axis", |x, _| x.sort(0)).beside(|dtype| 1 + 2 * positions(dtype)),
+        case("sort of the last axis", |x, _| x.sort(1)).beside(positions),
         case("argsort", |x, _| x.argsort(1)),
         case("matmul", |x, _| x.matmul(&Tensor::ones(x.dtype(), [ROW, 8]))),
         case("matmul with a vector", |x, _| x.matmul(&Tensor::ones(x.dtype(), [ROW]))),
@@ -267,9 +273,10 @@ fn moved() -> Vec<Case> {
         case("scatter_mul", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).multiply(x.index(ix![..10]))),
         case("scatter_min", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).min(x.index(ix![..10]))),
         case("scatter_max", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).max(x.index(ix![..10]))),
-        case("scatter_set", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).set(x.index(ix![..10]))),
-        case("set", |x, y| x.at(ix![1..3]).set(y.index(ix![..2]))),
-        case("dynamic_update_slice", |x, y| x.dynamic_update_slice(&y.index(ix![..2]), &[Tensor::from(1), Tensor::from(0)])),
+        // The updates at their indices, and whether an index has one.
+        case("scatter_set", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).set(x.index(ix![..10]))).beside(|_| 2),
+        case("set", |x, y| x.at(ix![1..3]).set(y.index(ix![..2]))).beside(|_| 2),
+        case("dynamic_update_slice", |x, y| x.dynamic_update_slice(&y.index(ix![..2]), &[Tensor::from(1), Tensor::from(0)])).beside(|_| 2),
         case("one_hot", |x, _| x.index(ix![..8]).one_hot(50, DType::U8)),
         case("a row plus", |x, _| x + x.index(ix![0])),
         case("a column plus", |x, _| x + x.index(ix![.., ..1])),
