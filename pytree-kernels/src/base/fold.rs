@@ -48,7 +48,7 @@ impl Fold {
 pub(crate) const LANES: usize = 32;
 
 /// The number of short rows that are combined at a time.
-const ROWS: usize = 32;
+const ROWS: usize = 16;
 
 /// The number of elements of a part. Rows are divided into parts.
 pub(crate) const PART: usize = 32 * LANES;
@@ -112,7 +112,8 @@ pub(crate) fn rows<T: ArrayElement>(
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) {
-    if length <= LANES {
+    // Few rows do not pay for the lanes of several.
+    if length <= LANES && results.len() >= ROWS / 2 {
         return short_rows(results, elements, length, start, combine);
     }
     for (result, elements) in results.iter_mut().zip(elements.chunks_exact(length)) {
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn short_rows_have_the_order_of_parts() {
         for length in 1..=LANES + 1 {
-            for count in [1, 2, ROWS, 2 * ROWS + 3] {
+            for count in [1, ROWS - 1, ROWS, 2 * ROWS + 3] {
                 let mut elements = noise(count * length);
                 elements[0] = -0.0;
                 let mut sums = vec![0.0; count];

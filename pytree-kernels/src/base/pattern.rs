@@ -33,6 +33,13 @@ impl Pattern {
     /// Returns how a broadcast to `shape` repeats an operand whose axes are `axes` of the result. Returns `None` if the repetitions
     /// have no pattern.
     pub fn of_broadcast(operand: &[usize], axes: &[usize], shape: &[usize]) -> Option<Self> {
+        if is_single(operand) {
+            return Some(if is_single(shape) {
+                Self::Same
+            } else {
+                Self::Scalar
+            });
+        }
         // Axes of length 1 have no effect on the positions of elements. The other axes of the operand must keep their order
         // and lengths.
         let lengths = operand.iter().zip(axes);
@@ -43,9 +50,6 @@ impl Pattern {
         let rest: AxisList = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
         if kept == rest {
             return Some(Self::Same);
-        }
-        if kept.is_empty() {
-            return Some(Self::Scalar);
         }
         let count: usize = operand.iter().product();
         // The number of elements of an empty shape may overflow on the way to 0.
@@ -110,6 +114,10 @@ impl Pattern {
     }
 }
 
+fn is_single(shape: &[usize]) -> bool {
+    shape.iter().all(|&length| length == 1)
+}
+
 /// Repeats each element `times` times, and the first one `first` times, until the output is full.
 #[inline(always)]
 pub(crate) fn stretch<T: Copy>(mut output: &mut [T], elements: &[T], times: usize, first: usize) {
@@ -126,6 +134,15 @@ pub(crate) fn stretch<T: Copy>(mut output: &mut [T], elements: &[T], times: usiz
 
 /// Returns the shape of the result of an elementwise operation on operands that are broadcast, if they can be.
 pub fn common_shape<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -> Option<Shape> {
+    let largest = shapes
+        .clone()
+        .max_by_key(|shape| (!is_single(shape), shape.len()))?;
+    // The usual operands: tensors of one shape and numbers.
+    let fits =
+        |shape: &[usize]| shape == largest || is_single(shape) && shape.len() <= largest.len();
+    if shapes.clone().all(fits) {
+        return Some(Shape::from(largest));
+    }
     let rank = shapes.clone().map(<[usize]>::len).max()?;
     let mut common: Shape = std::iter::repeat_n(1, rank).collect();
     for shape in shapes {

@@ -202,9 +202,9 @@ impl Tiles {
     /// Copies the numbers at a place into a register.
     #[inline(always)]
     pub(super) fn copy<F: Float>(&mut self, operand: Place, register: usize, here: &Here<'_, '_>) {
-        self.write_register(register, |tiles, output: &mut [F]| {
-            output[..here.count].copy_from_slice(tiles.elements(operand, here));
-        });
+        let mut output = self.take::<F>(register);
+        output[..here.count].copy_from_slice(self.elements(operand, here));
+        self.put(register, output);
     }
 
     /// Rounds or wraps the first `count` numbers of a register to a narrower dtype.
@@ -247,17 +247,21 @@ impl Tiles {
 
     #[inline(always)]
     fn spread_rows<C: Held>(&mut self, operand: usize, register: usize, row: usize, count: usize) {
-        self.write_register(register, |tiles, output: &mut [C]| {
-            stretch(&mut output[..count], tiles.register(operand), row, row);
-        });
+        let mut output = self.take::<C>(register);
+        stretch(&mut output[..count], self.register(operand), row, row);
+        self.put(register, output);
     }
 
-    /// Lets a function write to a register while it reads the others.
+    /// Takes a register out of the tiles, so that a step can write to it while it reads the others. Not a function with a closure,
+    /// which would not be inlined.
     #[inline(always)]
-    fn write_register<C: Held>(&mut self, register: usize, write: impl FnOnce(&Self, &mut [C])) {
-        let mut output = std::mem::take(&mut C::registers_mut(&mut self.0)[register]);
-        write(self, &mut output);
-        C::registers_mut(&mut self.0)[register] = output;
+    fn take<C: Held>(&mut self, register: usize) -> Register<C> {
+        std::mem::take(&mut C::registers_mut(&mut self.0)[register])
+    }
+
+    #[inline(always)]
+    fn put<C: Held>(&mut self, register: usize, taken: Register<C>) {
+        C::registers_mut(&mut self.0)[register] = taken;
     }
 
     /// Reduces each row of the tile to one number.
@@ -270,15 +274,15 @@ impl Tiles {
         row: usize,
         here: &Here<'_, '_>,
     ) {
-        self.write_register(register, |tiles, output: &mut [F]| {
-            let elements = tiles.elements(operand, here);
-            let output = &mut output[..elements.len() / row];
-            match fold {
-                Fold::Sum => fold_each(output, elements, row, Fold::Sum),
-                Fold::Max => fold_each(output, elements, row, Fold::Max),
-                Fold::Min => fold_each(output, elements, row, Fold::Min),
-            }
-        });
+        let mut output = self.take::<F>(register);
+        let elements = self.elements(operand, here);
+        let results = &mut output[..elements.len() / row];
+        match fold {
+            Fold::Sum => fold_each(results, elements, row, Fold::Sum),
+            Fold::Max => fold_each(results, elements, row, Fold::Max),
+            Fold::Min => fold_each(results, elements, row, Fold::Min),
+        }
+        self.put(register, output);
     }
 
     /// Copies `count` values of a register into the memory of a result of the dtype, beginning at the position `from`.
@@ -350,7 +354,12 @@ fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
 /// Fills a tile with elements of a source that repeat by a pattern, from the element `start` on.
 #[inline(always)]
 fn load<C: Class>(output: &mut [C], pattern: Pattern, source: &Array, start: usize) {
-    pattern.fill(output, start, |at, elements| C::load(source, at, elements));
+    pattern.fill(
+        output,
+        start,
+        #[inline(always)]
+        |at, elements| C::load(source, at, elements),
+    );
 }
 
 #[inline(always)]

@@ -42,29 +42,24 @@ pub(crate) struct Types {
     pub(crate) to: DType,
 }
 
-impl Tiles {
-    /// Lets a function compute the result of a step: into a register, or into the result for which the register stands.
-    #[inline(always)]
-    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
-    fn write<C: Held>(
-        &mut self,
-        register: usize,
-        here: &Here<'_, '_>,
-        compute: impl FnOnce(&Self, Output<'_, C>),
-    ) {
-        let Here { start, count, .. } = *here;
-        match here.destinations[register] {
-            None => self.write_register(register, |tiles, memory: &mut [C]| {
-                compute(tiles, Output::new(&mut memory[..count]));
-            }),
-            // SAFETY: `Tiles::elements` alone lends slices of results. They borrow the tiles, and a step that writes borrows the
-            // tiles mutably. All operands of a tile begin at the same element as its result.
-            Some(result) => compute(self, unsafe {
-                Output::of_result(own(&here.slots[result]), start, count)
-            }),
-        }
+/// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
+fn output<'a, C: Held>(
+    register: usize,
+    memory: &'a mut [C],
+    here: &'a Here<'_, '_>,
+) -> Output<'a, C> {
+    let Here { start, count, .. } = *here;
+    match here.destinations[register] {
+        None => Output::new(&mut memory[..count]),
+        // SAFETY: `Tiles::elements` alone lends slices of results. They borrow the tiles, and a step that writes borrows the tiles
+        // mutably. All operands of a tile begin at the same element as its result.
+        Some(result) => unsafe { Output::of_result(own(&here.slots[result]), start, count) },
     }
+}
 
+impl Tiles {
     /// Runs an operation on floats of the kernel's type, or a usual one on bools.
     #[inline(always)]
     pub(crate) fn apply<F: Float>(
@@ -81,13 +76,15 @@ impl Tiles {
             _ => false,
         };
         if of_bools {
-            self.write(register, here, |tiles, output| {
-                tiles.apply_to_bools::<F>(operation, operands, here, output);
-            });
+            let mut memory = self.take(register);
+            let output = output(register, &mut memory, here);
+            self.apply_to_bools::<F>(operation, operands, here, output);
+            self.put(register, memory);
         } else {
-            self.write(register, here, |tiles, output| {
-                tiles.apply_to_floats(operation, operands, factor, here, output);
-            });
+            let mut memory = self.take(register);
+            let output = output(register, &mut memory, here);
+            self.apply_to_floats(operation, operands, factor, here, output);
+            self.put(register, memory);
         }
     }
 
@@ -101,34 +98,34 @@ impl Tiles {
         register: usize,
         here: &Here<'_, '_>,
     ) {
+        macro_rules! run {
+            ($class:ident, $output:ident => $loop:expr) => {{
+                let mut memory = self.take::<$class>(register);
+                let $output = output(register, &mut memory, here);
+                $loop;
+                self.put(register, memory);
+            }};
+        }
         match operation {
-            Elementwise::Unary(unary) => with_class!(to, C => {
-                self.write::<C>(register, here, |tiles, output| {
-                    unary_loop(unary, to, tiles.operand(operands[0], here), output);
-                });
-            }),
-            Elementwise::Binary(binary) => with_class!(to, C => {
-                self.write::<C>(register, here, |tiles, output| {
-                    binary_loop(binary, to, tiles.pair(operands, here), output);
-                });
-            }),
-            Elementwise::Compare(comparison) => with_class!(from, C => {
-                self.write(register, here, |tiles, output| {
-                    compare_loop::<C>(comparison, tiles.pair(operands, here), output);
-                });
-            }),
-            Elementwise::Convert(_) => with_class!(from, C => with_class!(to, R => {
-                self.write(register, here, |tiles, output| {
-                    conversion_loop::<C, R>(to, tiles.operand(operands[0], here), output);
-                });
+            Elementwise::Unary(unary) => with_class!(to, C => run!(C, output => {
+                unary_loop(unary, to, self.operand(operands[0], here), output);
             })),
-            Elementwise::Select => with_class!(to, C => {
-                self.write::<C>(register, here, |tiles, output| {
-                    let condition = tiles.operand::<bool>(operands[0], here);
-                    let [on_true, on_false] = tiles.pair(&operands[1..], here);
-                    each_three(condition, on_true, on_false, output, select_unpredictable);
-                });
-            }),
+            Elementwise::Binary(binary) => with_class!(to, C => run!(C, output => {
+                binary_loop(binary, to, self.pair(operands, here), output);
+            })),
+            Elementwise::Compare(comparison) => with_class!(from, C => run!(bool, output => {
+                compare_loop::<C>(comparison, self.pair(operands, here), output);
+            })),
+            Elementwise::Convert(_) => {
+                with_class!(from, C => with_class!(to, R => run!(R, output => {
+                    conversion_loop::<C, R>(to, self.operand(operands[0], here), output);
+                })));
+            }
+            Elementwise::Select => with_class!(to, C => run!(C, output => {
+                let [on_true, on_false] = self.pair(&operands[1..], here);
+                let condition = self.operand::<bool>(operands[0], here);
+                each_three(condition, on_true, on_false, output, select_unpredictable);
+            })),
         }
     }
 
@@ -151,16 +148,18 @@ impl Tiles {
         register: usize,
         here: &Here<'_, '_>,
     ) {
-        self.write(register, here, |tiles, output: Output<'_, F>| {
-            let operands = tiles.pair(operands, here);
-            let pair = PairToTile { operands, output };
-            match arithmetic {
-                Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
-                Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
-                Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
-                Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
-            }
-        });
+        let mut memory = self.take::<F>(register);
+        let pair = PairToTile {
+            operands: self.pair(operands, here),
+            output: output(register, &mut memory, here),
+        };
+        match arithmetic {
+            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
+            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
+            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
+            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+        }
+        self.put(register, memory);
     }
 
     /// Runs a chain of two operations on a tile.
@@ -173,10 +172,11 @@ impl Tiles {
         register: usize,
         here: &Here<'_, '_>,
     ) {
-        self.write(register, here, |tiles, output| {
-            let operands = [0, 1, 2].map(|operand| tiles.operand(operands[operand], here));
-            chain_tiles(chain, operands, factors, output);
-        });
+        let mut memory = self.take(register);
+        let operands = [0, 1, 2].map(|operand| self.operand(operands[operand], here));
+        let output = output(register, &mut memory, here);
+        chain_tiles(chain, operands, factors, output);
+        self.put(register, memory);
     }
 
     #[inline(always)]

@@ -103,9 +103,10 @@ pub(crate) fn bind_repeating(
         None => Pattern::of_operand(operand.shape(), &shape).is_some(),
         Some(_) => operand.len() == 1 && operand.array().is_some(),
     };
+    let is_whole = |operand: &Tensor| operand.shape() == &shape[..];
     let can_repeat = operands
         .iter()
-        .all(|operand| operand.shape() == &shape[..] || is_repeated(operand));
+        .all(|operand| is_whole(operand) || is_repeated(operand));
     if !can_repeat
         || checks::active()
         || device::uses_device(primitive, operands)
@@ -119,12 +120,19 @@ pub(crate) fn bind_repeating(
     if let Some(tracer) = tracer {
         check_alive(tracer, primitive.name())?;
     }
-    // The operands as if they were repeated.
-    let infos: SmallVec<[AbstractArray; 3]> = operands
-        .iter()
-        .map(|operand| AbstractArray::new(operand.dtype(), &shape))
-        .collect();
-    let infos: SmallVec<[&AbstractArray; 3]> = infos.iter().collect();
+    // The operands as if they were repeated: beside a number, there is usually a tensor of its dtype.
+    let repeated = |operand: &&Tensor| {
+        let mut others = operands.iter().filter(|other| is_whole(other));
+        let other = others.find(|other| other.dtype() == operand.dtype())?;
+        Some(other.info())
+    };
+    let mut infos: SmallVec<[&AbstractArray; 3]> = operands.iter().filter_map(repeated).collect();
+    let owned: SmallVec<[AbstractArray; 3]>;
+    if infos.len() < operands.len() {
+        let repeated = |operand: &&Tensor| AbstractArray::new(operand.dtype(), &shape);
+        owned = operands.iter().map(repeated).collect();
+        infos = owned.iter().collect();
+    }
     let results = primitive.abstract_evaluation(&infos)?;
     for result in &results {
         if !array::is_surely_granted(result) {
