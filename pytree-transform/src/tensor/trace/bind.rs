@@ -126,8 +126,8 @@ pub(crate) fn bind_repeating(
         let other = others.find(|other| other.dtype() == operand.dtype())?;
         Some(other.info())
     };
-    let mut infos: SmallVec<[&AbstractArray; 3]> = operands.iter().filter_map(repeated).collect();
     let owned: SmallVec<[AbstractArray; 3]>;
+    let mut infos: SmallVec<[&AbstractArray; 3]> = operands.iter().filter_map(repeated).collect();
     if infos.len() < operands.len() {
         let repeated = |operand: &&Tensor| AbstractArray::new(operand.dtype(), &shape);
         owned = operands.iter().map(repeated).collect();
