@@ -10,6 +10,7 @@ use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::memory;
 use crate::base::shape::{PerAxis, Shape};
+use crate::base::threads;
 
 /// The elements of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -267,13 +268,7 @@ impl Array {
     /// Returns an array with arbitrary elements: zeros, or old values of reused memory. The caller must overwrite all
     /// elements.
     pub fn reused(info: &AbstractArray) -> Self {
-        with_bits!(info.dtype, T => match memory::take::<T>(info.len()) {
-            Some(bits) => Self {
-                info: info.clone(),
-                data: <T as Bits>::data(bits, info.dtype),
-            },
-            None => Self::zeros(info),
-        })
+        Self::from_pool(info).unwrap_or_else(|| Self::new_zeros(info))
     }
 
     /// Returns an array of zeros.
@@ -281,6 +276,23 @@ impl Array {
     /// # Panics
     /// Panics if the system does not grant the memory.
     pub fn zeros(info: &AbstractArray) -> Self {
+        let Some(mut array) = Self::from_pool(info) else {
+            return Self::new_zeros(info);
+        };
+        with_bits!(info.dtype, T => fill(array.bits_mut::<T>(), T::default()));
+        array
+    }
+
+    /// Returns an array in memory that the pool has, with old values.
+    fn from_pool(info: &AbstractArray) -> Option<Self> {
+        with_bits!(info.dtype, T => memory::take::<T>(info.len()).map(|bits| Self {
+            info: info.clone(),
+            data: <T as Bits>::data(bits, info.dtype),
+        }))
+    }
+
+    /// Returns an array of zeros in memory of the system.
+    fn new_zeros(info: &AbstractArray) -> Self {
         // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
         // the process if the allocation fails, so try a fallible allocation first.
         if !is_surely_granted(info) && !is_granted(info) {
@@ -447,6 +459,20 @@ pub fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
     ))))
 }
 
+/// The bytes that a thread fills in a nanosecond.
+const FILLED: usize = 8;
+
+/// Fills memory with copies of an element. Threads share long memory.
+pub fn fill<T: Copy + Send + Sync>(elements: &mut [T], element: T) {
+    if !threads::are_worth(size_of_val(elements) / FILLED) {
+        return elements.fill(element);
+    }
+    let part = elements.len().div_ceil(threads::count());
+    threads::run_parts(elements.chunks_mut(part).collect(), |part| {
+        part.fill(element);
+    });
+}
+
 /// Returns the memory of an array to the pool, which reuses it for the next array of the same size.
 pub fn give_back<T: ArrayElement>(elements: Vec<T>) {
     drop(Array::new([elements.len()], elements));
@@ -455,6 +481,19 @@ pub fn give_back<T: ArrayElement>(elements: Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_in_reused_memory_are_zeros() {
+        // Short memory, and memory that threads share.
+        for length in [3, 200_001] {
+            let info = AbstractArray::new(DType::I32, [length]);
+            let mut array = Array::new([length], vec![7; length]);
+            fill(array.elements_mut::<i32>(), 9);
+            assert!(array.elements::<i32>().iter().all(|&element| element == 9));
+            drop(array);
+            assert_eq!(Array::zeros(&info).elements::<i32>(), vec![0; length]);
+        }
+    }
 
     /// In other crates, the compiler does not find a dtype that the macro lacks.
     #[test]

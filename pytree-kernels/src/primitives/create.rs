@@ -1,6 +1,6 @@
 //! Arrays without operands.
 
-use crate::base::array::{Array, reused_bits, with_type};
+use crate::base::array::{Array, fill, reused_bits, with_type};
 use crate::base::bits::with_bits;
 use crate::base::dtype::{ArrayElement, DType};
 
@@ -9,7 +9,7 @@ pub fn full(dtype: DType, shape: &[usize], value: f64) -> Array {
     let element = element(dtype, value);
     with_bits!(dtype, T => {
         let mut elements = reused_bits::<T>(dtype, shape.iter().product());
-        elements.fill(element.bits::<T>()[0]);
+        fill(&mut elements, element.bits::<T>()[0]);
         Array::from_bits(dtype, shape, elements)
     })
 }

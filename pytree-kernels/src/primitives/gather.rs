@@ -64,10 +64,9 @@ pub fn scatter_add(
         add_halves(half, result.bits_mut(), updates.bits(), positions, blocks);
         return result;
     }
-    let mut result = Array::reused(&AbstractArray::new(updates.dtype(), shape));
+    let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
     with_number!(updates.dtype(), T => {
         let sums = T::of_mut(&mut result);
-        sums.fill(T::default());
         scatter_blocks(sums, T::of(updates), positions, blocks, <T as Number>::plus);
     });
     result
