@@ -112,8 +112,7 @@ pub(crate) fn rows<T: ArrayElement>(
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) {
-    // Few rows do not pay for the lanes of several.
-    if length <= LANES && results.len() >= ROWS / 2 {
+    if length <= LANES {
         return short_rows(results, elements, length, start, combine);
     }
     for (result, elements) in results.iter_mut().zip(elements.chunks_exact(length)) {
