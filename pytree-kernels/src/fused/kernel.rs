@@ -58,9 +58,9 @@ pub enum Level {
     Row,
 }
 
-/// Returns whether registers hold the elements of a dtype as numbers of a wider type, so that a step loads them.
-pub fn is_widened(dtype: DType) -> bool {
-    class_of(dtype) != dtype
+/// Returns the dtype of the numbers of registers that hold elements of a dtype. If it is wider, a step loads the elements.
+pub fn held_as(dtype: DType) -> DType {
+    class_of(dtype)
 }
 
 /// Where a step reads an operand.

@@ -3,4 +3,4 @@
 mod kernel;
 mod tiles;
 
-pub use self::kernel::{Kernel, KernelBuilder, Level, Place, is_widened};
+pub use self::kernel::{Kernel, KernelBuilder, Level, Place, held_as};

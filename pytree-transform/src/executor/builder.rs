@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::pattern::Pattern;
-use pytree_kernels::fused::{KernelBuilder, Level, Place, is_widened};
+use pytree_kernels::fused::{KernelBuilder, Level, Place, held_as};
 
 use super::kernel::FusedKernel;
 use super::schedule::{Planner, Resolved, Role};
@@ -59,7 +59,9 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
         {
             match self.inside.get(&base) {
                 Some(&(register, _)) => return Place::Register(register),
-                None if !is_widened(self.dtype(base)) => return Place::Input(self.input(base)),
+                None if held_as(self.dtype(base)) == self.dtype(base) => {
+                    return Place::Input(self.input(base));
+                }
                 // A step below loads the elements into a register of a wider type.
                 None => {}
             }

@@ -176,8 +176,30 @@ impl<'j> Planner<'j> {
                 planner.readers[input.index()].push(position);
             }
         }
+        planner.keep_conversions();
         planner.roots = planner.roots();
         planner
+    }
+
+    /// Lets conversions be no views whose results are needed in memory: the kernel that computes the operand can write them.
+    fn keep_conversions(&mut self) {
+        for (position, equation) in self.jaxpr.equations.iter().enumerate() {
+            let is_conversion = matches!(
+                equation.primitive.elementwise(),
+                Some(Elementwise::Convert(_))
+            );
+            if !is_conversion || self.views[position].is_none() {
+                continue;
+            }
+            let result = equation.outputs[0].index();
+            let reads_elements = |&reader: &u32| {
+                let reader = &self.jaxpr.equations[reader as usize];
+                self.class(reader).is_some()
+            };
+            if self.is_output[result] || !self.readers[result].iter().all(reads_elements) {
+                self.views[position] = None;
+            }
+        }
     }
 
     fn roots(&self) -> Vec<Variable> {

@@ -5,6 +5,7 @@ use std::any::Any;
 use pytree_kernels::base::narrow::rounded_to;
 use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::base::shape::AxisList;
+use pytree_kernels::fused::held_as;
 use pytree_kernels::primitives::elementwise::{Elementwise, Unary};
 
 use crate::primitives::create::Full;
@@ -16,7 +17,7 @@ use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 pub(super) enum View {
     /// All elements equal this number.
     Constant(f64),
-    /// The elements of another variable, repeated or in another shape.
+    /// The elements of another variable, repeated, in another shape, or in a wider dtype.
     Of { source: Variable, pattern: Pattern },
 }
 
@@ -26,17 +27,19 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     if let Some(full) = primitive.downcast_ref::<Full>() {
         return Some(View::Constant(rounded_to(full.dtype, full.value)));
     }
-    let same = primitive.is::<Reshape>()
-        || equation.primitive.elementwise() == Some(Elementwise::Unary(Unary::StopGradient));
-    let pattern = if same {
+    let source = *equation.inputs.first()?;
+    let is_same = match equation.primitive.elementwise() {
+        Some(Elementwise::Unary(Unary::StopGradient)) => true,
+        // Registers hold narrower elements as if they were converted.
+        Some(Elementwise::Convert(to)) => held_as(jaxpr.info(source).dtype) == to,
+        _ => primitive.is::<Reshape>(),
+    };
+    let pattern = if is_same {
         Some(Pattern::Same)
     } else {
         broadcast_pattern(jaxpr, equation)
     };
-    pattern.map(|pattern| View::Of {
-        source: equation.inputs[0],
-        pattern,
-    })
+    pattern.map(|pattern| View::Of { source, pattern })
 }
 
 /// Returns how a broadcast repeats its operand, or `None` if a kernel cannot read the result without a copy.
