@@ -256,6 +256,12 @@ mod tests {
     }
 
     #[test]
+    fn folds_have_names() {
+        let names = [Fold::Sum, Fold::Max, Fold::Min].map(Fold::name);
+        assert_eq!(names, ["sum", "max", "min"]);
+    }
+
+    #[test]
     fn parts_may_be_added_piecewise() {
         let elements = noise(PART);
         let whole = part(&elements, 0.0, plus);

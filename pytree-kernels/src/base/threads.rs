@@ -344,6 +344,25 @@ mod tests {
     }
 
     #[test]
+    fn only_long_work_is_worth_several_threads() {
+        for (nanoseconds, long) in [(0, false), (SHORTEST - 1, false), (SHORTEST, true)] {
+            assert_eq!(is_long(nanoseconds), long);
+            assert_eq!(are_worth(nanoseconds), long && count() > 1);
+        }
+    }
+
+    #[test]
+    fn every_chunk_is_written_once() {
+        for nanoseconds in [0, SHORTEST] {
+            let mut elements = vec![1; 10];
+            share_chunks(nanoseconds, &mut elements, 3, &|index, chunk| {
+                chunk.iter_mut().for_each(|element| *element += index);
+            });
+            assert_eq!(elements, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]);
+        }
+    }
+
+    #[test]
     fn every_part_runs_once() {
         for parts in [0, 1, 2, 3, 100] {
             assert_eq!(total(parts, |_| ()), parts * parts.saturating_sub(1) / 2);
