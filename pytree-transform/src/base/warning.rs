@@ -95,7 +95,7 @@ pub fn warn_of_debug_build() {
 }
 
 #[cfg(unoptimized)]
-const DEBUG_BUILD: &str = "this is a build without optimizations, in which training takes 40 to 70 times as long; run with `--release`, or write this in the Cargo.toml of the workspace:
+const DEBUG_BUILD: &str = "this is a build without optimizations, in which training takes up to 70 times as long; run with `--release`, or write this in the Cargo.toml of the workspace:
 [profile.dev]
 opt-level = 1
 [profile.dev.package.\"*\"]
