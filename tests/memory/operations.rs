@@ -380,7 +380,6 @@ fn names_in_the_sources() -> BTreeSet<String> {
 }
 
 pub(crate) fn need_little_more_than_their_results() {
-    pytree::memory::set_limit(0);
     let groups = [
         elementwise(),
         along_axes(),
