@@ -85,7 +85,7 @@ impl Half {
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "numbers are rounded by way of f32, and the bounds of i64 are not reached before the number has become one"
+    reason = "the conversions are those of `as`"
 )]
 pub fn rounded_to(dtype: DType, number: f64) -> f64 {
     if let Some(half) = Half::of(dtype) {

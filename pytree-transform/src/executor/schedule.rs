@@ -181,7 +181,8 @@ impl<'j> Planner<'j> {
         planner
     }
 
-    /// Lets conversions be no views whose results are needed in memory: the kernel that computes the operand can write them.
+    /// Makes each conversion whose result is needed in memory an equation instead of a view, because the kernel that computes the
+    /// operand can then write the result.
     fn keep_conversions(&mut self) {
         for (position, equation) in self.jaxpr.equations.iter().enumerate() {
             let is_conversion = matches!(

@@ -35,7 +35,7 @@ impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
     }
 }
 
-/// The types of an operation: that of the operands which are no conditions, and that of the result.
+/// The dtype of the operands of an operation other than its condition, and the dtype of its result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Types {
     pub(crate) from: DType,
@@ -60,7 +60,7 @@ fn output<'a, C: Held>(
 }
 
 impl Tiles {
-    /// Runs an operation on floats of the kernel's type, or a usual one on bools.
+    /// Runs an operation on floats of the kernel's type, or a logical operation on bools.
     #[inline(always)]
     pub(crate) fn apply<F: Float>(
         &mut self,
@@ -88,7 +88,7 @@ impl Tiles {
         }
     }
 
-    /// Runs an operation of any types in the loop that whole arrays have, which is compiled outside of the kernel.
+    /// Runs an operation of any types. Its loop is compiled outside of the kernel, and whole arrays use it too.
     #[inline(never)]
     pub(crate) fn call(
         &mut self,

@@ -7,17 +7,10 @@ use super::{Function, SHAPES, check_in, kernels, recorded_in};
 use crate::primitives::elementwise::binary;
 use crate::tensor::Tensor;
 
-/// The dtypes whose elements are no floats.
-const DTYPES: [DType; 8] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-];
+/// Returns the dtypes of integers, and bool.
+fn dtypes() -> impl Iterator<Item = DType> {
+    DType::ALL.iter().copied().filter(|dtype| !dtype.is_float())
+}
 
 const SHIFTS: [Binary; 3] = [
     Binary::ShiftLeft,
@@ -30,7 +23,7 @@ fn pair(operation: Binary, left: &Tensor, right: &Tensor) -> Tensor {
 }
 
 fn integers() -> impl Iterator<Item = DType> {
-    DTYPES.into_iter().filter(|&dtype| dtype != DType::Bool)
+    dtypes().filter(|&dtype| dtype != DType::Bool)
 }
 
 #[test]
@@ -62,10 +55,10 @@ fn operations_on_integers_are_one_kernel() {
 
 #[test]
 fn conversions_are_steps() {
-    for dtype in DTYPES {
+    for dtype in dtypes() {
         let function: Function = |x| {
             let float = x[0].convert(DType::F32) * 37.7 - 11.3;
-            let each = DTYPES.into_iter().chain([DType::BF16, DType::F16]);
+            let each = dtypes().chain([DType::BF16, DType::F16]);
             let converted = each.map(|to| float.convert(to));
             let back =
                 converted.map(|number| number.convert(DType::I32) + x[0].convert(DType::I32));
