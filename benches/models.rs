@@ -25,6 +25,8 @@
 mod gpt;
 #[path = "support/mlp.rs"]
 mod mlp;
+#[path = "support/steps.rs"]
+mod steps;
 mod support;
 #[allow(dead_code, reason = "not every case uses all of the data")]
 #[path = "../examples/digits/workload.rs"]
@@ -32,43 +34,15 @@ mod workload;
 
 use std::time::Instant;
 
-use pytree::SelectPart;
 use pytree::nn::{Conv, Flatten, GruCell, Pool, Rnn, with_cache};
 use pytree::optim::adamw;
 use pytree::prelude::*;
-use pytree::transform::Traceable;
 
 use gpt::{Gpt, LENGTH};
+use steps::{number, texts, train};
 
 fn report(workload: &str, operation: &str, unit: &str, value: f64) {
     support::report(["H", workload, operation, "pytree"], unit, value, value);
-}
-
-/// Measures a compiled training step over four batches.
-fn train<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
-    workload: &str,
-    mut model: M,
-    mut optimizer: Optimizer<M>,
-    batches: Vec<(Tensor, Tensor)>,
-    loss: fn(&mut M, &Tensor, &Tensor) -> Tensor,
-) {
-    let step = jit_mut(
-        move |(model, optimizer, x, y): (&mut M, &mut Optimizer<M>, Tensor, Tensor)| {
-            let (loss, gradient) = value_and_grad_mut(|model: &mut M| loss(model, &x, &y))(model);
-            optimizer.update(model, &gradient);
-            loss
-        },
-    );
-    let mut batches = batches.iter().cycle();
-    let advance = || {
-        let (x, y) = batches.next().unwrap().clone();
-        step((&mut model, &mut optimizer, x, y))
-    };
-    support::measure_steps(["H", workload, "pytree"], advance, number);
-}
-
-fn number(loss: &Tensor) -> f64 {
-    f64::from(loss.item::<f32>())
 }
 
 /// Returns four batches of images of 8 × 8 pixels.
@@ -78,16 +52,6 @@ fn images() -> Vec<(Tensor, Tensor)> {
         (x, Tensor::from(workload::labels(20 + k, 64, 10)))
     };
     (0..4).map(batch).collect()
-}
-
-/// Returns four batches of texts, each with the letter after each letter.
-fn texts(batch: usize, length: usize, letters: u64) -> Vec<(Tensor, Tensor)> {
-    let text = |k: u64| {
-        let text = workload::labels(20 + k, batch * (length + 1), letters);
-        let text = Tensor::new([batch, length + 1], text);
-        (text.index(ix![.., ..-1]), text.index(ix![.., 1..]))
-    };
-    (0..4).map(text).collect()
 }
 
 /// H1: the network of the example `digits_cnn`.
@@ -110,7 +74,7 @@ fn convolutional() {
         Linear::new(2 * 2 * 64, 10, rngs),
     ];
     let optimizer = Optimizer::new(&model, adamw(1e-3, 1e-2));
-    train("H1", model, optimizer, images(), |model, x, y| {
+    train(["H", "H1"], model, optimizer, images(), |model, x, y| {
         softmax_cross_entropy(&model.forward(x), y).mean()
     });
 }
@@ -122,9 +86,13 @@ fn char_gpt() {
     let model = Gpt::new(LETTERS, &mut Rngs::new(0));
     let optimizer = Optimizer::new(&model, adam(3e-3));
     let batches = texts(16, LENGTH, LETTERS as u64);
-    train("H2", model.clone(), optimizer, batches, |model, x, y| {
-        softmax_cross_entropy(&model.forward(x), y).mean()
-    });
+    train(
+        ["H", "H2"],
+        model.clone(),
+        optimizer,
+        batches,
+        |model, x, y| softmax_cross_entropy(&model.forward(x), y).mean(),
+    );
     generate(&eval(&model));
 }
 
@@ -177,10 +145,16 @@ fn gru() {
         output: Linear::new(128, 128, rngs),
     };
     let optimizer = Optimizer::new(&model, adam(3e-3));
-    train("H3", model, optimizer, texts(32, 64, 128), |model, x, y| {
-        let states = model.rnn.forward(&model.letters.forward(x));
-        softmax_cross_entropy(&model.output.forward(&states), y).mean()
-    });
+    train(
+        ["H", "H3"],
+        model,
+        optimizer,
+        texts(32, 64, 128),
+        |model, x, y| {
+            let states = model.rnn.forward(&model.letters.forward(x));
+            softmax_cross_entropy(&model.output.forward(&states), y).mean()
+        },
+    );
 }
 
 /// H4: inputs and targets of 25 sine waves, 10 points of each to adapt to and 10 to be good at afterwards: `[25, 20, 1]`.
@@ -197,7 +171,7 @@ fn waves() -> Vec<(Tensor, Tensor)> {
 fn maml() {
     let model = Mlp::new(&[1, 40, 40, 1], Activation::Relu, &mut Rngs::new(0));
     let optimizer = Optimizer::new(&model, adam(1e-3));
-    train("H4", model, optimizer, waves(), |model, x, y| {
+    train(["H", "H4"], model, optimizer, waves(), |model, x, y| {
         let loss = |model: &Mlp, x: &Tensor, y: &Tensor| mse(&model.forward(x), y);
         let each = vmap(|(x, y): (Tensor, Tensor)| {
             let (support, query) = (ix![..10], ix![10..]);

@@ -278,6 +278,18 @@ SECTIONS = [
         {"result_step1": 2e-2, "loss_step1": 2e-2},
     ),
     Section(
+        "L",
+        "A training step of other networks",
+        "A vision transformer with the exact GELU, a U-Net of 32 and 64 features, an LSTM language model of width 256, and a network of "
+        "twenty embeddings with batch normalisations.",
+        [
+            [bench("networks", case, "--save", "target/compare")] + [torch("torch_networks", mode, case, "target/compare") for mode in ("eager", "compile")]
+            for case in ("vit", "unet", "lstm", "table")
+        ],
+        TRAINING,
+        LOSSES,
+    ),
+    Section(
         "R",
         "Models with shared nodes",
         "A model of 2,000 leaves: as a tree, with each layer at two places, and with a reference for each leaf.",

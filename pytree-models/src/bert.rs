@@ -51,19 +51,13 @@ impl Bert {
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["bert"])?;
-        let [vocabulary, length, types] =
-            ["vocab_size", "max_position_embeddings", "type_vocab_size"]
-                .map(|key| folder.size(key));
+        let embeddings = ["vocab_size", "max_position_embeddings", "type_vocab_size"];
+        let [vocabulary, length, types] = embeddings.map(|key| folder.size(key));
         let [width, blocks] = ["hidden_size", "num_hidden_layers"].map(|key| folder.size(key));
-        let [heads, hidden] =
-            ["num_attention_heads", "intermediate_size"].map(|key| folder.size(key));
+        let block = ["num_attention_heads", "intermediate_size"];
+        let [heads, hidden] = block.map(|key| folder.size(key));
         folder.check_multiple(["num_attention_heads", "hidden_size"]);
         folder.check_layers("num_hidden_layers");
-        folder.check_elements(&["vocab_size", "hidden_size"]);
-        folder.check_elements(&["max_position_embeddings", "hidden_size"]);
-        folder.check_elements(&["type_vocab_size", "hidden_size"]);
-        folder.check_elements(&["num_hidden_layers", "hidden_size", "hidden_size"]);
-        folder.check_elements(&["num_hidden_layers", "intermediate_size", "hidden_size"]);
         folder.expect("position_embedding_type", "absolute");
         let norm = NormOptions {
             epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),

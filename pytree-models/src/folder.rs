@@ -1,7 +1,7 @@
 //! The folder of a published model: `config.json` and weights in safetensors.
 //!
-//! A model is built only after all numbers that decide its sizes were compared with the length of the weights. So a damaged
-//! configuration is an error, and never a large allocation.
+//! A model is traced only after each size was compared with the length of the weights, and its tensors are allocated only after their
+//! shapes were compared with those of the weights. So a damaged configuration is an error, and never a large allocation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,6 @@ impl From<String> for Pretrained {
 /// fn head() -> Result<Linear, ModelError> {
 ///     let mut folder = Folder::open("models/head", &["linear"])?;
 ///     let [inputs, outputs] = ["inputs", "outputs"].map(|key| folder.size(key));
-///     folder.check_elements(&["inputs", "outputs"]);
 ///     folder.load(WeightNames::pytorch(), str::to_owned, |rngs| Linear::new(inputs, outputs, rngs))
 /// }
 /// ```
@@ -160,20 +159,37 @@ impl Folder {
         &self.path
     }
 
-    /// Returns the positive whole number of a key.
+    /// Returns the positive whole number of a key, which is the size of an axis, or a number of layers.
     pub fn size(&mut self, key: &str) -> usize {
-        let size = self.optional_size(key);
-        size.unwrap_or_else(|| self.missing(key, "a positive whole number", 1))
+        match self.optional_size(key) {
+            Some(size) => self.bounded(key, size),
+            None => self.missing(key, "a positive whole number", 1),
+        }
     }
 
-    /// Returns the positive whole number of a key, or `default` if the key is missing or null.
+    /// Returns the positive whole number of a key, or `default` if the key is missing or null, for the size of an axis.
     pub fn size_or(&mut self, key: &str, default: usize) -> usize {
         let size = self.optional_size(key).unwrap_or(default);
         self.sizes.insert(key.to_owned(), size);
-        size
+        self.bounded(key, size)
     }
 
-    /// Returns the positive whole number of a key, or `None` if the key is missing or null.
+    /// Checks a size that is computed from others, such as the product of two, and returns it. An axis is no longer than the weights
+    /// have bytes. So a damaged size is an error before shapes are computed from it.
+    pub fn bounded(&mut self, key: &str, size: usize) -> usize {
+        let limit = self.weights.bytes.min(1 << 30);
+        if u64::try_from(size).is_ok_and(|size| size <= limit) {
+            return size;
+        }
+        self.problems.push(ConfigProblem {
+            key: key.to_owned(),
+            expected: format!("at most {limit}, because the weights have so many bytes"),
+            found: Some(size.to_string()),
+        });
+        1
+    }
+
+    /// Returns the positive whole number of a key, or `None` if the key is missing or null, for a number that is the size of no axis.
     pub fn optional_size(&mut self, key: &str) -> Option<usize> {
         let size = self.value(key, "a positive whole number", |value| {
             let number = value.as_u64().filter(|number| *number > 0)?;
@@ -257,26 +273,6 @@ impl Folder {
                 key: size.to_owned(),
                 expected: format!("a multiple of {divisor}{of}"),
                 found: Some(found.to_string()),
-            });
-        }
-    }
-
-    /// Checks that the weights have at least as many bytes as a tensor with these sizes has elements. So a size that is too large
-    /// is an error before the model is built: each size of a model needs such a check.
-    pub fn check_elements(&mut self, sizes: &[&str]) {
-        let found: Vec<usize> = sizes.iter().map(|key| self.read_size(key)).collect();
-        let count = found.iter().try_fold(1_u64, |count, size| {
-            count.checked_mul(u64::try_from(*size).ok()?)
-        });
-        if count.is_none_or(|count| count > self.weights.bytes) {
-            let found: Vec<String> = found.iter().map(usize::to_string).collect();
-            self.problems.push(ConfigProblem {
-                key: sizes.join(" * "),
-                expected: format!(
-                    "at most {} elements, because the weights have so many bytes",
-                    self.weights.bytes
-                ),
-                found: Some(found.join(" * ")),
             });
         }
     }

@@ -48,10 +48,6 @@ impl Gpt2 {
         let hidden = folder.size_or("n_inner", width.saturating_mul(4));
         folder.check_multiple(["n_head", "n_embd"]);
         folder.check_layers("n_layer");
-        folder.check_elements(&["vocab_size", "n_embd"]);
-        folder.check_elements(&["n_positions", "n_embd"]);
-        folder.check_elements(&["n_layer", "n_embd", "n_embd"]);
-        folder.check_elements(&["n_layer", "n_inner", "n_embd"]);
         folder.expect("scale_attn_weights", true);
         folder.expect("scale_attn_by_inverse_layer_idx", false);
         folder.expect("tie_word_embeddings", true);

@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 use super::builder::FusedBuilder;
 use super::kernel::FusedKernel;
 use super::views::{Direction, View, direction, view};
+use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// The number of equations that are searched for further members of a kernel, after the first equation of the kernel.
@@ -251,7 +252,10 @@ impl<'j> Planner<'j> {
         let Some(group) = self.group(start) else {
             return self.alone(start);
         };
-        let pays = group.members.len() > 1 || self.reads_view(start) || self.is_half(start);
+        let pays = group.members.len() > 1
+            || self.reads_view(start)
+            || self.reads_product(start)
+            || self.is_half(start);
         if !pays {
             return self.alone(start);
         }
@@ -272,6 +276,14 @@ impl<'j> Planner<'j> {
     fn reads_view(&self, position: usize) -> bool {
         let inputs = &self.jaxpr.equations[position].inputs;
         inputs.iter().any(|&input| self.view_of(input).is_some())
+    }
+
+    /// Returns whether an equation reads the result of a product, which a kernel can follow.
+    fn reads_product(&self, position: usize) -> bool {
+        self.jaxpr.equations[position].inputs.iter().any(|&input| {
+            let maker = self.makers[input.index()].map(|maker| &self.jaxpr.equations[maker]);
+            maker.is_some_and(|maker| product_of(&*maker.primitive).is_some())
+        })
     }
 
     fn alone(&mut self, position: usize) {

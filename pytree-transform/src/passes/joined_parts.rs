@@ -3,7 +3,6 @@
 //! The derivative of a slice pads its cotangent with zeros. So if a function divides an array into slices, its derivative sums as
 //! many whole arrays as there are slices.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
@@ -11,6 +10,7 @@ use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
 use pytree_kernels::primitives::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
+use super::parameters;
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::primitives::slice::Concatenate;
@@ -31,7 +31,7 @@ struct Parts {
 /// The sum turns a negative zero into a positive zero, because each element is added to zeros. So zeros are also added to the
 /// concatenation.
 pub(super) fn joined_parts(mut jaxpr: Jaxpr) -> Jaxpr {
-    let is_pad = |equation: &Equation| as_any(equation).is::<Pad>();
+    let is_pad = |equation: &Equation| parameters::<Pad>(equation).is_some();
     if !jaxpr.equations.iter().any(is_pad) {
         return jaxpr;
     }
@@ -69,10 +69,6 @@ pub(super) fn joined_parts(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-fn as_any(equation: &Equation) -> &dyn Any {
-    &*equation.primitive
-}
-
 fn is_sum(equation: &Equation) -> bool {
     equation.primitive.elementwise() == Some(Elementwise::Binary(Binary::Add))
 }
@@ -83,7 +79,7 @@ fn padded(equation: &Equation, operand: Variable, info: &AbstractArray) -> Optio
         low,
         high,
         interior,
-    } = as_any(equation).downcast_ref()?;
+    } = parameters(equation)?;
     if interior.iter().any(|&between| between != 0) {
         return None;
     }

@@ -9,9 +9,12 @@ mod common_subexpressions;
 mod constant_folding;
 mod joined_parts;
 mod joined_sums;
+mod loop_constants;
 mod quantized_dot;
 mod quantized_weights;
 mod simplify;
+
+use std::any::Any;
 
 pub(crate) use self::joined_sums::joined_sums;
 use crate::jaxpr::debug_verify;
@@ -43,11 +46,19 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
 }
 
 /// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, with products that read
-/// quantized weights as they are stored, and with fewer equations.
+/// quantized weights as they are stored, with constants of loops that are laid out before the loop, and with fewer equations.
 pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
     let jaxpr = quantized_weights::quantized_weights(without_constraints(jaxpr));
     debug_verify(&jaxpr, "products with quantized weights");
+    let jaxpr = loop_constants::laid_out_loop_constants(jaxpr);
+    debug_verify(&jaxpr, "the layout of constants of loops");
     optimize(jaxpr)
+}
+
+/// Returns the parameters of an equation whose primitive has the type `P`.
+fn parameters<P: 'static>(equation: &Equation) -> Option<&P> {
+    let primitive: &dyn Any = &*equation.primitive;
+    primitive.downcast_ref()
 }
 
 /// Replaces the result of each equation that divides a value among devices by the value itself.

@@ -4,7 +4,6 @@
 //! integers. If slices of it are taken, as the rows of an embedding, the slices of the integers are taken and multiplied by those of the
 //! scales. So the weight is never widened as a whole.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use pytree_kernels::base::dtype::DType;
@@ -12,6 +11,7 @@ use pytree_kernels::primitives::dot::DotGeneral;
 use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
 
+use super::parameters;
 use super::quantized_dot::QuantizedDot;
 use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
@@ -163,9 +163,4 @@ fn weights<'a>(
                 product: Arc::clone(&product.primitive),
             })
         })
-}
-
-fn parameters<P: 'static>(equation: &Equation) -> Option<&P> {
-    let primitive: &dyn Any = &*equation.primitive;
-    primitive.downcast_ref()
 }

@@ -315,3 +315,33 @@ fn slices_of_quantized_weights_are_widened_alone() {
         }
     }
 }
+
+/// The weight of each product is transposed before the loop, once for equal products, and the bits stay the same.
+#[test]
+fn loops_transpose_their_constants_once() {
+    let weight = (Tensor::arange(DType::F32, 96 * 80).reshape([96, 80]) * 0.37).sin();
+    let steps = (Tensor::arange(DType::F32, 3 * 72 * 80).reshape([3, 72, 80]) * 0.11).sin();
+    let first = Tensor::zeros(DType::F32, [72, 96]);
+    let operands = [weight, steps, first];
+    let infos = operands.each_ref().map(|operand| operand.info().clone());
+    let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &infos, |inputs| {
+        let step = |sum: Tensor, step: Tensor| {
+            let product = |x: &Tensor| x.matmul(&inputs[0].t());
+            (sum + product(&step) * product(&step.tanh()), step.sum())
+        };
+        let (sum, sums) = crate::scan(step, inputs[2].clone(), inputs[1].clone());
+        (vec![sum, sums], ())
+    });
+    let optimized = optimize_for_host(jaxpr.clone());
+    assert_eq!(verify(&optimized), Ok(()));
+    let names = optimized
+        .equations
+        .iter()
+        .map(|equation| equation.primitive.name());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["transpose", "scan"],
+        "{optimized}"
+    );
+    assert_eq!(optimized.evaluate(&operands), jaxpr.evaluate(&operands));
+}

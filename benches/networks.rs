@@ -1,0 +1,256 @@
+//! Training steps of four kinds of networks beside torch: `cargo bench --bench networks [-- unet]`.
+//!
+//! | case | network |
+//! |---|---|
+//! | `vit` | a vision transformer with the exact GELU: 6 blocks of width 192, 32 images of 32 × 32 pixels in 64 patches |
+//! | `unet` | convolutions with strides and their transposes, of 32 and 64 features, with group normalisations, 8 images of 64 × 64 |
+//! | `lstm` | a language model with an LSTM of width 256, 32 texts of 64 tokens, of 1,000 kinds |
+//! | `table` | twenty embeddings of categories, and linear layers with batch normalisations, 512 rows |
+//!
+//! `--save FOLDER` writes the parameters of each network under the names that `torch_networks.py` reads.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    reason = "a benchmark is read as a script"
+)]
+
+#[path = "support/steps.rs"]
+mod steps;
+mod support;
+#[allow(dead_code, reason = "not every case uses all of the data")]
+#[path = "../examples/digits/workload.rs"]
+mod workload;
+
+use pytree::SelectPart;
+use pytree::checkpoint::{SaveOptions, WeightNames, save_with};
+use pytree::nn::{
+    BatchNorm, Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, Embed,
+    GroupNorm, LayerNorm, LearnedPositions, LstmCell, Rnn, TransformerBlock,
+    TransformerBlockOptions,
+};
+use pytree::prelude::*;
+use pytree::transform::Traceable;
+
+use steps::texts;
+
+type Batches = Vec<(Tensor, Tensor)>;
+
+/// Measures the training of a network, and writes its parameters into the folder first.
+fn train<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
+    case: &str,
+    folder: Option<&str>,
+    model: M,
+    batches: Batches,
+    loss: fn(&mut M, &Tensor, &Tensor) -> Tensor,
+) {
+    if let Some(folder) = folder {
+        let names = WeightNames::pytorch()
+            .rename("lstm.weight_ih_l0", "rnn.cell.input")
+            .rename("lstm.weight_hh_l0", "rnn.cell.recurrent")
+            .sum(["lstm.bias_ih_l0", "lstm.bias_hh_l0"], "rnn.cell.bias");
+        let file = format!("{folder}/{case}.safetensors");
+        save_with(file, &model, &SaveOptions::new().names(names)).unwrap();
+    }
+    let optimizer = Optimizer::new(&model, adam(1e-3));
+    steps::train(["L", case], model, optimizer, batches, loss);
+}
+
+fn images(batch: usize, size: usize, stream: u64) -> Tensor {
+    let elements = workload::uniform(stream, batch * size * size * 3, 1.0);
+    Tensor::new([batch, size, size, 3], elements)
+}
+
+#[derive(Module, Clone)]
+struct Vit {
+    patches: Conv,
+    positions: LearnedPositions,
+    blocks: Vec<TransformerBlock>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+fn vit(folder: Option<&str>) {
+    let rngs = &mut Rngs::new(0);
+    let patches = ConvOptions {
+        strides: 4.into(),
+        padding: ConvPadding::Valid,
+        ..ConvOptions::default()
+    };
+    let block = TransformerBlockOptions {
+        activation: Activation::GeluExact,
+        ..TransformerBlockOptions::default()
+    };
+    let model = Vit {
+        patches: Conv::with_options(3, 192, [4, 4], patches, rngs),
+        positions: LearnedPositions::new(64, 192, rngs),
+        blocks: (0..6)
+            .map(|_| TransformerBlock::with_options(192, 3, block, rngs))
+            .collect(),
+        norm: LayerNorm::new(192, rngs),
+        head: Linear::new(192, 10, rngs),
+    };
+    let batch = |k: u64| {
+        (
+            images(32, 32, 10 + k),
+            Tensor::from(workload::labels(20 + k, 32, 10)),
+        )
+    };
+    train(
+        "vit",
+        folder,
+        model,
+        (0..4).map(batch).collect(),
+        |model, x, y| {
+            let patches = model.patches.forward(x).reshape([32, 64, 192]);
+            let mut x = model.positions.forward(&patches);
+            for block in &mut model.blocks {
+                x = block.forward(&x);
+            }
+            let logits = model.head.forward(&model.norm.forward(&x).mean_axes([1]));
+            softmax_cross_entropy(&logits, y).mean()
+        },
+    );
+}
+
+#[derive(Module, Clone)]
+struct Unet {
+    first: (Conv, GroupNorm),
+    down: (Conv, GroupNorm),
+    middle: (Conv, GroupNorm),
+    up: ConvTranspose,
+    joined: (Conv, GroupNorm),
+    last: Conv,
+}
+
+fn unet(folder: Option<&str>) {
+    let rngs = &mut Rngs::new(0);
+    let mut layer = |inputs: usize, outputs: usize, stride: usize| {
+        let options = ConvOptions {
+            strides: stride.into(),
+            padding: ConvPadding::from([(1, 1); 2]),
+            ..ConvOptions::default()
+        };
+        let conv = Conv::with_options(inputs, outputs, [3, 3], options, rngs);
+        (conv, GroupNorm::new(outputs, 8, rngs))
+    };
+    let (first, down, middle) = (layer(3, 32, 1), layer(32, 64, 2), layer(64, 64, 1));
+    let joined = layer(64, 32, 1);
+    let up = ConvTransposeOptions {
+        strides: 2.into(),
+        padding: ConvPadding::Valid,
+        ..ConvTransposeOptions::default()
+    };
+    let model = Unet {
+        first,
+        down,
+        middle,
+        up: ConvTranspose::with_options(64, 32, [2, 2], up, rngs),
+        joined,
+        last: Conv::new(32, 3, [1, 1], rngs),
+    };
+    let batch = |k: u64| (images(8, 64, 10 + k), images(8, 64, 20 + k));
+    train(
+        "unet",
+        folder,
+        model,
+        (0..4).map(batch).collect(),
+        |model, x, y| {
+            let layer = |(conv, norm): &(Conv, GroupNorm), x: &Tensor| {
+                norm.forward(&conv.forward(x)).relu()
+            };
+            let first = layer(&model.first, x);
+            let middle = layer(&model.middle, &layer(&model.down, &first));
+            let joined = Tensor::concatenate(&[first, model.up.forward(&middle)], -1);
+            mse(&model.last.forward(&layer(&model.joined, &joined)), y)
+        },
+    );
+}
+
+#[derive(Module, Clone)]
+struct Language {
+    tokens: Embed,
+    rnn: Rnn<LstmCell>,
+    head: Linear,
+}
+
+fn lstm(folder: Option<&str>) {
+    let rngs = &mut Rngs::new(0);
+    let model = Language {
+        tokens: Embed::new(1000, 256, rngs),
+        rnn: Rnn::new(LstmCell::new(256, 256, rngs)),
+        head: Linear::new(256, 1000, rngs),
+    };
+    train("lstm", folder, model, texts(32, 64, 1000), |model, x, y| {
+        let states = model.rnn.forward(&model.tokens.forward(x));
+        softmax_cross_entropy(&model.head.forward(&states), y).mean()
+    });
+}
+
+#[derive(Module, Clone)]
+struct Table {
+    columns: Vec<Embed>,
+    norms: Vec<BatchNorm>,
+    layers: Vec<Linear>,
+}
+
+fn table(folder: Option<&str>) {
+    let rngs = &mut Rngs::new(0);
+    let model = Table {
+        columns: (0..20).map(|_| Embed::new(50, 8, rngs)).collect(),
+        norms: [160, 256, 256]
+            .map(|width| BatchNorm::new(width, rngs))
+            .into(),
+        layers: [(160, 256), (256, 256), (256, 10)]
+            .map(|(inputs, outputs)| Linear::new(inputs, outputs, rngs))
+            .into(),
+    };
+    let batch = |k: u64| {
+        let categories = workload::labels(10 + k, 512 * 20, 50);
+        let classes = workload::labels(20 + k, 512, 10);
+        (Tensor::new([512, 20], categories), Tensor::from(classes))
+    };
+    train(
+        "table",
+        folder,
+        model,
+        (0..4).map(batch).collect(),
+        |model, x, y| {
+            let columns = model.columns.iter().enumerate();
+            let columns: Vec<Tensor> = columns
+                .map(|(place, column)| column.forward(&x.index(ix![.., place as isize])))
+                .collect();
+            let mut x = Tensor::concatenate(&columns, -1);
+            for (place, (norm, layer)) in model.norms.iter_mut().zip(&model.layers).enumerate() {
+                x = layer.forward(&norm.forward(&x));
+                if place < 2 {
+                    x = x.relu();
+                }
+            }
+            softmax_cross_entropy(&x, y).mean()
+        },
+    );
+}
+
+fn main() {
+    let mut named: Vec<String> = std::env::args().skip(1).collect();
+    let save = named.iter().position(|it| it == "--save");
+    let folder = save.map(|at| named.drain(at..at + 2).nth(1).unwrap());
+    named.retain(|it| !it.starts_with("--"));
+    if named.is_empty() {
+        named = ["vit", "unet", "lstm", "table"].map(String::from).to_vec();
+    }
+    for case in &named {
+        let run = match &case[..] {
+            "vit" => vit,
+            "unet" => unet,
+            "lstm" => lstm,
+            "table" => table,
+            _ => panic!("expected vit, unet, lstm or table, found `{case}`"),
+        };
+        run(folder.as_deref());
+    }
+}
