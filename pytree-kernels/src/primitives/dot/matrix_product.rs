@@ -19,6 +19,7 @@ mod half;
 mod loops;
 mod summation;
 mod thin;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod tiles;
 mod turn;
 

@@ -1,13 +1,13 @@
 //! The element types of products, and the kernel of each.
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::Write;
 use super::half::{Widened, half_product};
 use super::loops::{Kernel, Loops};
 use super::thin::{Fused, thin_product};
-use super::tiles::{self, Tiles};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::tiles;
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{are_portable, have_fused};
 use crate::base::narrow::{narrow_bf16, narrow_f16, widen_bf16, widen_f16};
@@ -229,12 +229,12 @@ fn bf16_product(
     target: Target<'_, bf16>,
     write: Write,
 ) {
-    if tiles::are_available() {
-        let [left, right] = [left, right].map(HalfFloatSliceExt::reinterpret_cast);
-        half_product::<Tiles, _>(loops, left, right, target, write);
-    } else {
-        half_product::<Widened<bf16>, _>(loops, left, right, target, write);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(product) = tiles::product() {
+        let [left, right] = [left, right].map(half::slice::HalfFloatSliceExt::reinterpret_cast);
+        return product(loops, left, right, target, write);
     }
+    half_product::<Widened<bf16>, _>(loops, left, right, target, write);
 }
 
 /// Computes a product of integers, or a product that is too small for a kernel of the crate `gemm`.

@@ -1,22 +1,25 @@
-//! Blocks of bf16 for the matrix instructions of x86-64 (AMX), which multiply two tiles of 16 × 32 numbers at once.
-//!
-//! On one core of a Sapphire Rapids, they do 15 times as many operations in a second as the fused multiplications of f32. They add
-//! the terms in order, and treat a subnormal factor or sum as 0. Stable Rust has no functions for them, so they are written in
-//! assembly. Linux permits a process to use their registers when the process asks for it.
+//! Blocks of bf16 for the instructions of x86-64 that multiply pairs of numbers: those for matrices (AMX), or those for vectors
+//! (`AVX512_BF16`). Both treat a subnormal factor or sum as 0.
 
 #![allow(
     clippy::inline_always,
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
+mod matrices;
+mod vectors;
+
+use std::marker::PhantomData;
+
+use half::bf16;
 use pytree_base::bug::expect_some;
 
-use self::processor::Registers;
-pub(super) use self::processor::are_available;
 use super::Write;
-use super::half::{Blocks, Matrix};
+use super::half::{Blocks, Matrix, half_product};
+use super::loops::Loops;
 use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
+use crate::base::target::Target;
 
 /// The number of lines of a tile.
 const LINES: usize = 16;
@@ -28,10 +31,48 @@ const PAIRS: usize = 16;
 /// column, then the second pair of each column, and so on.
 const TILE: usize = LINES * PAIRS;
 
-/// Blocks that consist of tiles. Neighbouring tiles are those of the same lines.
-pub(super) struct Tiles;
+/// Instructions that multiply tiles.
+trait Instructions {
+    /// Prepares the thread for products, until the value is dropped.
+    fn prepare() -> Self;
 
-impl Blocks for Tiles {
+    /// Multiplies two times two lines of tiles, which are checked. Writes the sums, or adds to them.
+    fn multiply(&self, lines: &Lines<'_>, sums: &mut Sums<'_>, is_added: bool);
+}
+
+/// Two lines of tiles of each operand.
+struct Lines<'a> {
+    /// In each operand, the tiles of the second line follow those of the first line.
+    left: &'a [[u32; TILE]],
+    right: &'a [[u32; TILE]],
+    /// The number of tiles of a line.
+    count: usize,
+}
+
+/// 32 × 32 sums, whose rows are `width` elements apart.
+struct Sums<'a> {
+    elements: &'a mut [f32],
+    width: usize,
+}
+
+/// A function that writes the product of matrices of bf16, given by their bits.
+type Product = fn(&Loops, &[u16], &[u16], Target<'_, bf16>, Write);
+
+/// Returns the product by the widest instructions of the processor, or `None` if it has none for bf16.
+pub(super) fn product() -> Option<Product> {
+    if matrices::are_available() {
+        Some(half_product::<Tiles<matrices::Registers>, bf16>)
+    } else if vectors::are_available() {
+        Some(half_product::<Tiles<vectors::Registers>, bf16>)
+    } else {
+        None
+    }
+}
+
+/// Blocks that consist of tiles. Neighbouring tiles are those of the same lines.
+struct Tiles<I>(PhantomData<I>);
+
+impl<I: Instructions> Blocks for Tiles<I> {
     type Source = u16;
     type Element = u32;
 
@@ -61,15 +102,24 @@ impl Blocks for Tiles {
         write: Write,
     ) {
         let count = steps.div_ceil(2 * PAIRS);
-        let registers = Registers::new();
-        let (left, right) = (left.as_chunks::<TILE>().0, right.as_chunks::<TILE>().0);
+        let instructions = I::prepare();
+        let (left, right) = (left.as_chunks().0, right.as_chunks().0);
         // Two lines of tiles of each operand at once: each tile is then used twice.
         for column in (0..columns).step_by(2 * LINES) {
             for row in (0..rows).step_by(2 * LINES) {
-                let lines = [(left, row), (right, column)]
-                    .map(|(tiles, line)| &tiles[line / LINES * count..][..2 * count]);
-                let sums = &mut sums[row * columns + column..];
-                registers.multiply(lines, count, sums, columns, write == Write::Add);
+                let lines = Lines {
+                    left: &left[row / LINES * count..][..2 * count],
+                    right: &right[column / LINES * count..][..2 * count],
+                    count,
+                };
+                let elements = &mut sums[row * columns + column..];
+                let needed = (2 * LINES - 1) * columns + 2 * LINES;
+                assert!(
+                    count > 0 && elements.len() >= needed,
+                    "whole tiles and sums"
+                );
+                let width = columns;
+                instructions.multiply(&lines, &mut Sums { elements, width }, write == Write::Add);
             }
         }
     }
@@ -213,190 +263,4 @@ fn whole<const N: usize>(elements: &[u16]) -> [u16; N] {
 #[inline(always)]
 fn joined(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-#[allow(unsafe_code, reason = "the matrix instructions have no functions")]
-mod processor {
-    use std::arch::asm;
-    use std::arch::x86_64::__cpuid_count;
-    use std::sync::OnceLock;
-
-    use super::LINES;
-
-    /// Returns whether the processor has the instructions, and the system permits the process to use them.
-    pub(in super::super) fn are_available() -> bool {
-        static AVAILABLE: OnceLock<bool> = OnceLock::new();
-        *AVAILABLE.get_or_init(|| {
-            /// The bits of tiles and of their products of bf16 in leaf 7.
-            const TILES: u32 = 1 << 24 | 1 << 22;
-            /// `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)` of Linux.
-            const CALL: [i64; 3] = [158, 0x1023, 18];
-            #[allow(
-                unused_unsafe,
-                reason = "the function is unsafe in the oldest compiler that is supported"
-            )]
-            // SAFETY: every processor of x86-64 has this instruction.
-            let leaf = |number| unsafe { __cpuid_count(number, 0) };
-            if leaf(0).eax < 7 || leaf(7).edx & TILES != TILES {
-                return false;
-            }
-            let result: i64;
-            // SAFETY: the call changes only what the process may use, and no memory. A system that does not know it returns an error.
-            unsafe {
-                asm!(
-                    "syscall",
-                    inlateout("rax") CALL[0] => result,
-                    in("rdi") CALL[1],
-                    in("rsi") CALL[2],
-                    out("rcx") _,
-                    out("r11") _,
-                    options(nostack),
-                );
-            }
-            result == 0
-        })
-    }
-
-    /// The shapes of the eight tile registers: each has 16 lines of 64 bytes.
-    #[repr(C, align(64))]
-    struct Shapes {
-        palette: [u8; 16],
-        bytes: [u16; 16],
-        lines: [u8; 16],
-    }
-
-    static SHAPES: Shapes = Shapes {
-        palette: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-        lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-    };
-
-    /// The tile registers of this thread, which have their shapes until this value is dropped.
-    pub(super) struct Registers(());
-
-    impl Registers {
-        pub(super) fn new() -> Self {
-            assert!(are_available(), "a processor with matrix instructions");
-            // SAFETY: the processor has the instruction, and the shapes are valid.
-            unsafe {
-                asm!("ldtilecfg [{}]", in(reg) &raw const SHAPES, options(readonly, nostack));
-            }
-            Self(())
-        }
-
-        /// Multiplies two times two lines of `count` tiles. Writes 32 × 32 sums, whose rows are `width` elements apart, or adds to them.
-        ///
-        /// # Panics
-        /// Panics if an operand has other tiles than two lines of them, or if the sums are outside of `sums`.
-        #[allow(
-            clippy::unused_self,
-            reason = "the registers have their shapes while `self` exists"
-        )]
-        pub(super) fn multiply(
-            &self,
-            [left, right]: [&[[u32; super::TILE]]; 2],
-            count: usize,
-            sums: &mut [f32],
-            width: usize,
-            is_added: bool,
-        ) {
-            let is_inside = sums.len() >= (2 * LINES - 1) * width + 2 * LINES;
-            assert!(
-                is_inside && count > 0 && [left, right].iter().all(|it| it.len() == 2 * count),
-                "whole tiles and sums"
-            );
-            let row = width * size_of::<f32>();
-            let sums = sums.as_mut_ptr();
-            // SAFETY: the registers have their shapes, and the assertion above keeps all reads and writes within the slices.
-            unsafe {
-                asm!(
-                    "test {is_added:e}, {is_added:e}",
-                    "jz 2f",
-                    "tileloadd tmm0, [{upper} + {row}*1]",
-                    "tileloadd tmm1, [{upper} + {row}*1 + 64]",
-                    "tileloadd tmm2, [{lower} + {row}*1]",
-                    "tileloadd tmm3, [{lower} + {row}*1 + 64]",
-                    "jmp 3f",
-                    "2:",
-                    "tilezero tmm0",
-                    "tilezero tmm1",
-                    "tilezero tmm2",
-                    "tilezero tmm3",
-                    "3:",
-                    "tileloadd tmm4, [{left} + {line}*1]",
-                    "tileloadd tmm6, [{right} + {line}*1]",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    "tileloadd tmm7, [{next_right} + {line}*1]",
-                    "tdpbf16ps tmm1, tmm4, tmm7",
-                    "tileloadd tmm5, [{next_left} + {line}*1]",
-                    "tdpbf16ps tmm2, tmm5, tmm6",
-                    "tdpbf16ps tmm3, tmm5, tmm7",
-                    "add {left}, 1024",
-                    "add {right}, 1024",
-                    "add {next_left}, 1024",
-                    "add {next_right}, 1024",
-                    "dec {count}",
-                    "jnz 3b",
-                    "tilestored [{upper} + {row}*1], tmm0",
-                    "tilestored [{upper} + {row}*1 + 64], tmm1",
-                    "tilestored [{lower} + {row}*1], tmm2",
-                    "tilestored [{lower} + {row}*1 + 64], tmm3",
-                    is_added = in(reg) u32::from(is_added),
-                    upper = in(reg) sums,
-                    lower = in(reg) sums.add(LINES * width),
-                    row = in(reg) row,
-                    line = in(reg) 64_usize,
-                    left = inout(reg) left.as_ptr() => _,
-                    next_left = inout(reg) left[count..].as_ptr() => _,
-                    right = inout(reg) right.as_ptr() => _,
-                    next_right = inout(reg) right[count..].as_ptr() => _,
-                    count = inout(reg) count => _,
-                    out("tmm0") _,
-                    out("tmm1") _,
-                    out("tmm2") _,
-                    out("tmm3") _,
-                    out("tmm4") _,
-                    out("tmm5") _,
-                    out("tmm6") _,
-                    out("tmm7") _,
-                    options(nostack),
-                );
-            }
-        }
-    }
-
-    impl Drop for Registers {
-        fn drop(&mut self) {
-            // SAFETY: the processor has the instruction.
-            unsafe { asm!("tilerelease", options(nomem, nostack)) };
-        }
-    }
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
-mod processor {
-    pub(in super::super) fn are_available() -> bool {
-        false
-    }
-
-    /// The tile registers, which this processor does not have.
-    pub(super) struct Registers;
-
-    impl Registers {
-        pub(super) const fn new() -> Self {
-            Self
-        }
-
-        pub(super) fn multiply(
-            &self,
-            _: [&[[u32; super::TILE]]; 2],
-            _: usize,
-            _: &mut [f32],
-            _: usize,
-            _: bool,
-        ) {
-            pytree_base::bug::bug("a processor with matrix instructions")
-        }
-    }
 }
