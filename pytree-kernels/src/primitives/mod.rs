@@ -15,3 +15,4 @@ pub mod sliding;
 pub mod sort;
 pub mod strided;
 pub mod threefry;
+pub mod update_slice;

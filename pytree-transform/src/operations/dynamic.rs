@@ -2,14 +2,14 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
-use crate::primitives::create;
+use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{binary, compare};
-use crate::primitives::gather::take;
 use crate::primitives::select::select;
-use crate::primitives::shape::broadcast_in_dim;
+use crate::primitives::slice::{update_slice, window};
 use crate::tensor::Tensor;
 
 /// Checks that the start indices and sizes of a slice match the tensor. The error lists every problem.
@@ -54,14 +54,31 @@ fn check(
     ))
 }
 
-/// Converts a start index to an index that counts from the front. Clamps the index so that the slice is in range.
+/// Returns the axes on which the window does not have the length of the tensor, and the starts on them, as numbers of i64 that count from
+/// the front.
 #[track_caller]
-fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
-    let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
-    let from_end = compare(Comparison::Lt, start, &number(0))?;
-    let start = from_end.try_select(&binary(Binary::Add, start, &number(length))?, start)?;
-    let start = binary(Binary::Max, &start, &number(0))?;
-    binary(Binary::Min, &start, &number(length - size))
+fn starts_from_front(
+    found: &AbstractArray,
+    starts: &[Tensor],
+    sizes: &[usize],
+) -> Result<(AxisList, Vec<Tensor>), TensorError> {
+    let axes: AxisList = (0..found.rank())
+        .filter(|&axis| sizes[axis] != found.shape[axis])
+        .collect();
+    let mut from_front = Vec::with_capacity(axes.len());
+    // No closure is used here, because its equations would not record the caller's line.
+    for &axis in &axes {
+        let start = convert(&starts[axis], DType::I64)?;
+        let from_end = compare(Comparison::Lt, &start, &number(0))?;
+        let length = number(found.shape[axis]);
+        let counted = binary(Binary::Add, &start, &length)?;
+        from_front.push(select(&from_end, &counted, &start)?);
+    }
+    Ok((axes, from_front))
+}
+
+fn number(number: usize) -> Tensor {
+    Tensor::constant(DType::I64, number as f64)
 }
 
 impl Tensor {
@@ -94,17 +111,8 @@ impl Tensor {
         let _called = called("dynamic_slice");
         let sizes = sizes.as_ref();
         check("slice", self.info(), starts, sizes)?;
-        let mut window = self.clone();
-        for (axis, (start, &size)) in starts.iter().zip(sizes).enumerate() {
-            let length = self.shape()[axis];
-            if size == length {
-                continue;
-            }
-            let start = clamped(start, size, length)?;
-            let places = create::iota(start.dtype(), &[size], 0)?;
-            window = take(&window, &binary(Binary::Add, &places, &start)?, axis)?;
-        }
-        Ok(window)
+        let (axes, starts) = starts_from_front(self.info(), starts, sizes)?;
+        window(self, &axes, &starts, sizes)
     }
 
     /// Returns the tensor with `update` written at the indices `starts`. `update` has as many axes as the tensor. No
@@ -144,32 +152,11 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element of the result, compute whether an element of `update` replaces the element, and the value of
-        // the replacement.
-        let (mut spread, mut inside) = (update.clone(), None);
-        for (axis, start) in starts.iter().enumerate() {
-            let (size, length) = (update.shape()[axis], self.shape()[axis]);
-            if size == length {
-                continue;
-            }
-            let start = clamped(start, size, length)?;
-            let places = create::iota(DType::I64, &[length], 0)?;
-            let places = binary(Binary::Sub, &places, &start.convert(DType::I64))?;
-            spread = take(&spread, &places, axis)?;
-            let number = |number: usize| Self::constant(DType::I64, number as f64);
-            let from_start = compare(Comparison::Ge, &places, &number(0))?;
-            let to_end = compare(Comparison::Lt, &places, &number(size))?;
-            let here = binary(Binary::And, &from_start, &to_end)?;
-            let here = broadcast_in_dim(&here, self.shape(), &[axis])?;
-            inside = Some(match inside {
-                Some(inside) => binary(Binary::And, &inside, &here)?,
-                None => here,
-            });
+        let (axes, starts) = starts_from_front(self.info(), starts, update.shape())?;
+        if axes.is_empty() {
+            return Ok(update.clone());
         }
-        match inside {
-            Some(inside) => select(&inside, &spread, self),
-            None => Ok(spread),
-        }
+        update_slice(self, update, &axes, &starts)
     }
 }
 

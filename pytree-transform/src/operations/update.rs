@@ -1,7 +1,7 @@
 //! Updates of a part of a tensor. NumPy's `x[1:] = y` changes `x`, but [`Tensor::at`] returns a new tensor.
 //!
-//! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices is a
-//! scatter. A tensor of indices may be traced, but ranges are static.
+//! An update at ranges and positions writes a window, or pads a value that is added or multiplied to the shape of the tensor. An update
+//! at a tensor of indices is a scatter. A tensor of indices may be traced, but ranges are static.
 
 mod scattered;
 
@@ -15,11 +15,9 @@ use self::scattered::Scattered;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
 use crate::operations::indexing::{Index, Indices, Plan};
-use crate::primitives::create;
 use crate::primitives::elementwise::binary;
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::gather::take;
-use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -281,20 +279,16 @@ fn update_part(
         let number = Tensor::constant(tensor.dtype(), number);
         plan.put_back(value, &number, tensor.shape())
     };
-    let inside = || {
-        let inside = create::full(DType::Bool, value.shape(), 1.0)?;
-        plan.put_back(&inside, &Tensor::scalar(false), tensor.shape())
+    let extremum = |of: Binary| {
+        let part = plan.part(tensor)?;
+        plan.replace(tensor, &binary(of, &part, value)?)
     };
-    let within = |changed: &Tensor| select(&inside()?, changed, tensor);
-    at_line_by_default(Location::caller(), || {
-        let spread = around(f64::from(u8::from(update == Update::Multiply)))?;
-        match update {
-            Update::Set => within(&spread),
-            Update::Add => binary(Binary::Add, tensor, &spread),
-            Update::Multiply => binary(Binary::Mul, tensor, &spread),
-            Update::Min => within(&binary(Binary::Min, tensor, &spread)?),
-            Update::Max => within(&binary(Binary::Max, tensor, &spread)?),
-        }
+    at_line_by_default(Location::caller(), || match update {
+        Update::Set => plan.replace(tensor, value),
+        Update::Add => binary(Binary::Add, tensor, &around(0.0)?),
+        Update::Multiply => binary(Binary::Mul, tensor, &around(1.0)?),
+        Update::Min => extremum(Binary::Min),
+        Update::Max => extremum(Binary::Max),
     })
 }
 

@@ -77,18 +77,17 @@ fn laid_out(scan: &Scan) -> Option<(Scan, Vec<LaidOut>)> {
     let mut added: Vec<LaidOut> = Vec::new();
     for (place, constant, (dot, transpose, info)) in found {
         let known = |it: &&LaidOut| it.constant == constant && it.transpose == transpose;
-        let variable = match added.iter().find(known) {
-            Some(known) => known.variable,
-            None => {
-                let variable = body.unused_input(info.clone());
-                added.push(LaidOut {
-                    constant,
-                    transpose,
-                    info,
-                    variable,
-                });
-                variable
-            }
+        let variable = if let Some(known) = added.iter().find(known) {
+            known.variable
+        } else {
+            let variable = body.unused_input(info.clone());
+            added.push(LaidOut {
+                constant,
+                transpose,
+                info,
+                variable,
+            });
+            variable
         };
         body.equations[place].primitive = Arc::new(dot);
         body.equations[place].inputs[1] = variable;

@@ -1,7 +1,8 @@
-//! Slices and reversals. The submodules hold padding and concatenation.
+//! Slices and reversals. The submodules hold padding, concatenation and updates.
 
 mod concatenate;
 mod pad;
+mod update;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;
+pub(crate) use self::update::{update_slice, window};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::{batch_axis_first, batched_axis};

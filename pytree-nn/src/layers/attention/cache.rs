@@ -78,12 +78,6 @@ impl KeyValueCache {
     #[track_caller]
     fn written(&self, cached: &Tensor, new: &Tensor) -> Tensor {
         let axis = self.batch().len();
-        if new.shape()[axis] == 1 {
-            // For one token, as in decoding, a `select` writes the row in a single loop over the cache.
-            let is_here = Tensor::arange(DType::I32, self.length()).equal(&self.index);
-            let is_here = is_here.expand_dims(-1).expand_dims(-1);
-            return is_here.select(new, cached);
-        }
         let mut starts = vec![Tensor::from(0_i32); cached.rank()];
         starts[axis] = self.index.clone();
         cached.dynamic_update_slice(new, &starts)

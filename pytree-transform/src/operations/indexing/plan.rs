@@ -3,12 +3,13 @@
 
 use std::ops::Bound;
 
-use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
 use super::{Bounds, Index};
 use crate::base::error::TensorError;
-use crate::primitives::{shape, slice};
+use crate::primitives::select::select;
+use crate::primitives::{create, shape, slice};
 use crate::tensor::Tensor;
 
 /// The ascending positions of a range on an axis: every `stride`-th position from `start` up to, but not including,
@@ -133,20 +134,54 @@ impl Plan {
         value: &Tensor,
         whole: &[usize],
     ) -> Result<Tensor, TensorError> {
-        let count = |axis: usize| (self.limit[axis] - self.start[axis]).div_ceil(self.stride[axis]);
-        let axes = 0..whole.len();
-        let lengths: Shape = axes.clone().map(count).collect();
+        let part = self.in_place(part)?;
         let interior: PerAxis = self.stride.iter().map(|stride| stride - 1).collect();
         let low: PerAxis<isize> = self.start.iter().map(|start| start.cast_signed()).collect();
-        let high: PerAxis<isize> = axes
+        let high: PerAxis<isize> = (0..whole.len())
             .map(|axis| {
-                let spread = lengths[axis] + lengths[axis].saturating_sub(1) * interior[axis];
+                let length = part.shape()[axis];
+                let spread = length + length.saturating_sub(1) * interior[axis];
                 whole[axis].cast_signed() - low[axis] - spread.cast_signed()
             })
             .collect();
-        let part = shape::reshape(part, &lengths)?;
-        let part = slice::reverse(&part, &self.reversed)?;
         slice::pad(&part, value, &low, &high, &interior)
+    }
+
+    /// Returns a tensor with `part` at the selected positions.
+    #[track_caller]
+    pub(in crate::operations) fn replace(
+        &self,
+        tensor: &Tensor,
+        part: &Tensor,
+    ) -> Result<Tensor, TensorError> {
+        let placed = self.in_place(part)?;
+        if placed.is_empty() {
+            return Ok(tensor.clone());
+        }
+        let (lengths, whole) = (placed.shape(), tensor.shape());
+        if (0..whole.len()).any(|axis| self.stride[axis] > 1 && lengths[axis] > 1) {
+            let spread = self.put_back(part, &Tensor::constant(part.dtype(), 0.0), whole)?;
+            let inside = create::full(DType::Bool, part.shape(), 1.0)?;
+            let inside = self.put_back(&inside, &Tensor::scalar(false), whole)?;
+            return select(&inside, &spread, tensor);
+        }
+        let axes: AxisList = (0..whole.len())
+            .filter(|&axis| lengths[axis] != whole[axis])
+            .collect();
+        if axes.is_empty() {
+            return Ok(placed);
+        }
+        let start = |&axis: &usize| Tensor::constant(DType::I64, self.start[axis] as f64);
+        let starts: Vec<Tensor> = axes.iter().map(start).collect();
+        slice::update_slice(tensor, &placed, &axes, &starts)
+    }
+
+    /// Returns a part with the axes of the tensor, in the order of the positions.
+    #[track_caller]
+    fn in_place(&self, part: &Tensor) -> Result<Tensor, TensorError> {
+        let count = |axis: usize| (self.limit[axis] - self.start[axis]).div_ceil(self.stride[axis]);
+        let lengths: Shape = (0..self.start.len()).map(count).collect();
+        slice::reverse(&shape::reshape(part, &lengths)?, &self.reversed)
     }
 
     fn push(

@@ -371,9 +371,21 @@ impl Block<'_> {
             .chain(part.shape().iter().copied())
             .collect();
         let part = self.reshaped(part, &shape);
-        let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![stacked, &part, position];
-        operands.extend((1..stacked.rank()).map(|_| &zero));
-        let result = stacked.info.clone();
+        let mut starts: SmallVec<[&Value; 4]> = smallvec::smallvec![position];
+        starts.extend((1..stacked.rank()).map(|_| &zero));
+        self.with_window(stacked, &part, &starts)
+    }
+
+    /// Returns a value with the window that begins at the scalars `starts` replaced by `update`.
+    pub(crate) fn with_window(
+        &mut self,
+        value: &Value,
+        update: &Value,
+        starts: &[&Value],
+    ) -> Value {
+        let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![value, update];
+        operands.extend_from_slice(starts);
+        let result = value.info.clone();
         let name = "stablehlo.dynamic_update_slice";
         self.operation(name, &operands, format_args!(""), result)
     }
