@@ -12,7 +12,7 @@
 # that the programs print are kept in target/gpu/results.jsonl.
 #
 # On a machine without network or Rust, `--python PATH` takes a Python that has JAX for CUDA and optax, and `--program PATH` the
-# program that `cargo bench --no-run --features models,pjrt --bench training` (or `gpt2`) has built on another machine.
+# program that `cargo bench --no-run --features models,pjrt --bench training` (or `language`) has built on another machine.
 #
 # The times of f32 are those of exact products in both: JAX uses TF32 on a GPU unless it is told not to.
 set -euo pipefail
@@ -27,7 +27,7 @@ bench=training
 while [ $# -gt 0 ]; do
   case "$1" in
     --gpt2)
-      bench=gpt2 dtypes=bf16 cases="train token"
+      bench=language dtypes=bf16 cases="train token"
       shift
       continue
       ;;
@@ -87,8 +87,8 @@ results=target/gpu/results.jsonl
 record() { sed "s/^{/{\"dtype\":\"$1\",/" >> "$results"; }
 sizes() {
   case "$bench $1" in
-    "gpt2 train") echo --batch 8 --length 512 ;;
-    "gpt2 token") echo --length 512 ;;
+    "language train") echo --batch 8 --length 512 ;;
+    "language token") echo --length 512 ;;
   esac
 }
 ours() { "$program" --pjrt $2 $(sizes "$1") "$1"; }

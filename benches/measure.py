@@ -79,8 +79,45 @@ def measure_steps(section, workload, peer, advance, number):
         times.append((time.perf_counter() - start) * 1e6 / inner)
     result("us_per_step", "us", sorted(times)[len(times) // 2], min(times))
     result("processor_us_per_step", "us", (time.process_time() - processor) * 1e6 / (len(times) * inner))
-    # Linux reports the peak in KiB.
-    result("peak_mb", "MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    result("peak_mb", "MB", peak_memory())
+
+
+def measure_calls(workload, peer, most, advance, number):
+    """Measures at most so many calls of a program of section K: `advance` starts a call, and `number` waits for its result."""
+
+    def result(operation, unit, median, least=None):
+        report("K", workload, operation, peer, unit, median, least)
+
+    start = time.perf_counter()
+    result("result_step1", "", number(advance()))
+    result("first_step_ms", "ms", (time.perf_counter() - start) * 1e3)
+    number(advance())
+    start = time.perf_counter()
+    result("result_step5", "", number([advance() for _ in range(3)][-1]))
+    each = (time.perf_counter() - start) / 3
+    count = samples(10 if each < 0.5 else 3)
+    inner = max(1, min(int(0.1 / each), (most - 5) // count))
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        for _ in range(inner):
+            last = advance()
+        number(last)
+        times.append((time.perf_counter() - start) * 1e6 / inner)
+    result("us_per_step", "us", sorted(times)[count // 2], min(times))
+    result("peak_mb", "MB", peak_memory())
+
+
+def report_cold_start(workload, peer, result):
+    """Reports the milliseconds since the start of the process, which `compare` writes to `BENCH_START`, and a number that it computed."""
+    report("K", workload, "cold_start_ms", peer, "ms", (time.time() - float(os.environ["BENCH_START"])) * 1e3)
+    report("K", workload, "result_step1", peer, "", result)
+    report("K", workload, "peak_mb", peer, "MB", peak_memory())
+
+
+def peak_memory():
+    """The most memory the process has held, in MB. Linux reports KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def words(stream, count):

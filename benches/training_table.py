@@ -1,6 +1,6 @@
 """Prints the lines of training benchmarks as a table: python training_table.py results.jsonl [CARD]
 
-Each line of the file is a line of benches/training.rs, benches/gpt2.rs or their counterparts in JAX, with the member `dtype`. If a
+Each line of the file is a line of benches/training.rs, benches/language.rs or their counterparts in JAX, with the member `dtype`. If a
 program ran several times, the table has the medians, and the median of the ratios. For GPT-2 on a card in `PEAKS`, the table
 also has the share of the card's peak: of its products for a training step, and of its memory bandwidth for a token.
 """

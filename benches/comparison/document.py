@@ -70,7 +70,7 @@ def table(heads, rows):
 def _section(section, about, results, limits):
     programs = [program.shown() for group in section.groups for program in group]
     measured = figures.Results(results)
-    disagreements = measured.disagreements(section.checks)
+    disagreements = measured.disagreements(section.checks, section.unchecked)
     kept = measured.without(disagreements)
     lines = [f"## {section.name}. {section.title}", ""]
     if section.note:

@@ -94,11 +94,11 @@ class Results:
         ratios = [ours[number] / theirs[number] for number in ours if theirs.get(number)]
         return spread(ratios) if ratios else None
 
-    def disagreements(self, checks):
+    def disagreements(self, checks, unchecked=()):
         """Returns the values that differ from ours by more than a tolerance, relative to ours.
 
         `checks` has the tolerance of each operation whose value all programs must agree on. A peer without a value that we print
-        disagrees, because nothing shows that it computes the same.
+        disagrees, because nothing shows that it computes the same, unless its pair with the workload is in `unchecked`.
         """
         found = []
         for figure in self.values:
@@ -107,6 +107,8 @@ class Results:
             if tolerance is None or ours is None:
                 continue
             for peer in self.peers_of(figure.workload, figure.cores):
+                if (figure.workload, peer) in unchecked:
+                    continue
                 theirs = self.values[figure].get(peer, {}).values()
                 limit = tolerance * max(abs(ours.median), 1e-6)
                 # A value that is missing or NaN also disagrees.

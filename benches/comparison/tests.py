@@ -58,6 +58,11 @@ class Figures(unittest.TestCase):
             self.assertEqual([it.peer for it in found], [] if agrees else ["jax"], theirs)
             self.assertEqual(results.without(found).peers(["us_per_step"]), ["pytree", "jax"] if agrees else ["pytree"])
 
+    def test_other_weights_are_not_checked(self):
+        results = figures.Results([result("pytree", 2.0, "loss_step1"), result("burn", 1.0)])
+        self.assertEqual(len(results.disagreements({"loss_step1": 1e-4}, [("C2", "burn")])), 1)
+        self.assertEqual(results.disagreements({"loss_step1": 1e-4}, [("C1", "burn")]), [])
+
     def test_one_bad_round_disagrees(self):
         lines = [result("pytree", 2.0, "loss_step1", number=k) for k in range(3)]
         lines += [result("jax", 3.0 if k == 1 else 2.0, "loss_step1", number=k) for k in range(3)]

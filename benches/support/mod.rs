@@ -4,7 +4,7 @@
 
 #![allow(dead_code, reason = "each benchmark uses some of it")]
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Prints a result. `median` and `min` are those of the samples; for a single value, both are the value.
 pub fn report(names: [&str; 4], unit: &str, median: f64, min: f64) {
@@ -101,6 +101,73 @@ pub fn measure_steps<L>(
     let peak = peak_memory();
     report("peak_mb", "MB", peak, peak);
     (first, twentieth)
+}
+
+/// Measures at most so many calls of a program whose calls take long, and reports the first and the fifth result, the times and
+/// the memory.
+///
+/// `advance` starts a call, and `number` waits for its result, which is `None` if no other program computes the same.
+pub fn measure_calls<R>(
+    [section, workload, peer]: [&str; 3],
+    most: usize,
+    mut advance: impl FnMut() -> R,
+    number: impl Fn(&R) -> Option<f64>,
+) {
+    let report = |operation: &str, unit: &str, median: f64, min: f64| {
+        report([section, workload, operation, peer], unit, median, min);
+    };
+    let result = |operation: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            report(operation, "", value, value);
+        }
+    };
+    let start = Instant::now();
+    let first = number(&advance());
+    let first_step = start.elapsed().as_secs_f64() * 1e3;
+    result("result_step1", first);
+    report("first_step_ms", "ms", first_step, first_step);
+    number(&advance());
+    let start = Instant::now();
+    let fifth = (0..3).map(|_| advance()).last();
+    result("result_step5", number(&fifth.unwrap()));
+    let each = start.elapsed().as_secs_f64() / 3.0;
+    let count = samples(if each < 0.5 { 10 } else { 3 });
+    let inner = ((0.1 / each) as usize).min((most - 5) / count).max(1);
+    let sample = |_| {
+        let start = Instant::now();
+        let last = (0..inner).map(|_| advance()).last();
+        number(&last.unwrap());
+        start.elapsed().as_secs_f64() * 1e6 / inner as f64
+    };
+    let mut times: Vec<f64> = (0..count).map(sample).collect();
+    times.sort_by(f64::total_cmp);
+    report("us_per_step", "us", times[count / 2], times[0]);
+    let peak = peak_memory();
+    report("peak_mb", "MB", peak, peak);
+}
+
+/// Returns sentences of 32 tokens for MiniLM.
+pub fn sentences(count: u32) -> Vec<Vec<u32>> {
+    let token = |row: u32, place: u32| 1000 + (row * 977 + place * 131) % 28000;
+    (0..count)
+        .map(|row| (0..32).map(|place| token(row, place)).collect())
+        .collect()
+}
+
+/// Reports the milliseconds since the start of the process, which `benches/compare` writes to the variable `BENCH_START` as seconds
+/// since 1970, and the number that the process has computed.
+pub fn report_cold_start([section, workload, peer]: [&str; 3], result: f64) {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = since_1970.map_or(f64::NAN, |time| time.as_secs_f64());
+    let started = std::env::var("BENCH_START").ok();
+    let started = started.and_then(|text| text.parse::<f64>().ok());
+    let elapsed = (now - started.expect("BENCH_START=$(date +%s.%N)")) * 1e3;
+    let report = |operation: &str, unit: &str, value: f64| {
+        report([section, workload, operation, peer], unit, value, value);
+    };
+    report("cold_start_ms", "ms", elapsed);
+    report("result_step1", "", result);
+    report("peak_mb", "MB", peak_memory());
 }
 
 /// The seconds for which all threads of the process have computed, where the system tells it. Other programs on the machine change

@@ -2,7 +2,7 @@
 
 use pytree_core::{Module, shapes};
 use pytree_io::checkpoint::WeightNames;
-use pytree_nn::{BatchNorm, Conv, ConvOptions, ConvPadding, Linear, Pool, eval, relu};
+use pytree_nn::{BatchNorm, Conv, ConvOptions, ConvPadding, Linear, Pool, Rngs, eval, relu};
 use pytree_transform::Tensor;
 use pytree_transform::convolution::Padding;
 
@@ -51,13 +51,7 @@ pub struct BasicBlock {
 }
 
 /// Creates a convolution that keeps the size of the image, divided by the stride.
-fn conv(
-    inputs: usize,
-    outputs: usize,
-    size: usize,
-    stride: usize,
-    rngs: &mut pytree_nn::Rngs,
-) -> Conv {
+fn conv(inputs: usize, outputs: usize, size: usize, stride: usize, rngs: &mut Rngs) -> Conv {
     let half = (size / 2).cast_signed();
     let options = ConvOptions {
         strides: stride.into(),
@@ -69,7 +63,7 @@ fn conv(
 }
 
 impl BasicBlock {
-    fn new(inputs: usize, outputs: usize, stride: usize, rngs: &mut pytree_nn::Rngs) -> Self {
+    fn new(inputs: usize, outputs: usize, stride: usize, rngs: &mut Rngs) -> Self {
         Self {
             conv1: conv(inputs, outputs, 3, stride, rngs),
             bn1: BatchNorm::new(outputs, rngs),
@@ -96,6 +90,29 @@ impl BasicBlock {
 }
 
 impl ResNet18 {
+    /// Creates a model with random weights for a number of classes, whose normalisations use the statistics of the batch.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn new(classes: usize, rngs: &mut Rngs) -> Self {
+        let stage = |(outputs, stride), rngs: &mut Rngs| {
+            let first = BasicBlock::new(outputs / stride, outputs, stride, rngs);
+            vec![first, BasicBlock::new(outputs, outputs, 1, rngs)]
+        };
+        Self {
+            conv1: conv(3, 64, 7, 2, rngs),
+            bn1: BatchNorm::new(64, rngs),
+            pool: Pool::max([3, 3])
+                .strides(2)
+                .padding(Padding::Explicit(vec![(1, 1); 2])),
+            stages: [(64, 1), (128, 2), (256, 2), (512, 2)]
+                .map(|sizes| stage(sizes, rngs))
+                .into(),
+            fc: Linear::new(512, classes, rngs),
+        }
+    }
+
     /// Loads a folder of timm. The normalisations use their stored statistics: [`train`](pytree_nn::train) changes that.
     ///
     /// # Errors
@@ -103,21 +120,7 @@ impl ResNet18 {
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["resnet18"])?;
         let classes = folder.size("num_classes");
-        let resnet = folder.load(names(), str::to_owned, |rngs| {
-            let stages = [(64, 1), (128, 2), (256, 2), (512, 2)].map(|(outputs, stride)| {
-                let first = BasicBlock::new(outputs / stride, outputs, stride, rngs);
-                vec![first, BasicBlock::new(outputs, outputs, 1, rngs)]
-            });
-            Self {
-                conv1: conv(3, 64, 7, 2, rngs),
-                bn1: BatchNorm::new(64, rngs),
-                pool: Pool::max([3, 3])
-                    .strides(2)
-                    .padding(Padding::Explicit(vec![(1, 1); 2])),
-                stages: stages.into(),
-                fc: Linear::new(512, classes, rngs),
-            }
-        })?;
+        let resnet = folder.load(names(), str::to_owned, |rngs| Self::new(classes, rngs))?;
         Ok(eval(&resnet))
     }
 

@@ -1,10 +1,11 @@
-//! burn in the comparison: `peer-burn train C1` is a training step, `peer-burn digits` trains on digits, and `peer-burn trees` measures
-//! tree operations.
+//! burn in the comparison: `peer-burn train C1` is a training step, `peer-burn digits` trains on digits, `peer-burn trees` measures
+//! tree operations, and `peer-burn minilm FOLDER` and `peer-burn gpt2-train` are published models.
 
 #![recursion_limit = "256"]
 
 #[path = "../../cases.rs"]
 mod cases;
+mod published;
 #[path = "../../../support/mod.rs"]
 mod support;
 mod trees;
@@ -219,7 +220,10 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["train", case] => train(case),
         ["digits"] => digits(),
+        ["minilm", folder] => published::minilm(folder),
+        ["minilm-cold", folder] => published::minilm_cold(folder),
+        ["gpt2-train"] => published::gpt2_train(),
         ["trees"] => trees::measure(),
-        _ => panic!("expected `train C1`, `digits` or `trees`, found {arguments:?}"),
+        _ => panic!("expected `train C1`, `digits`, `trees`, `minilm FOLDER`, `minilm-cold FOLDER` or `gpt2-train`, found {arguments:?}"),
     }
 }

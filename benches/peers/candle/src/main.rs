@@ -1,7 +1,9 @@
-//! candle in the comparison: `peer-candle train C1` is a training step, `peer-candle digits` trains on digits.
+//! candle in the comparison: `peer-candle train C1` is a training step, `peer-candle digits` trains on digits, and `peer-candle minilm
+//! FOLDER` and `peer-candle llama token` are published models.
 
 #[path = "../../cases.rs"]
 mod cases;
+mod published;
 #[path = "../../../support/mod.rs"]
 mod support;
 
@@ -213,6 +215,11 @@ fn main() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["train", case] => train(case),
         ["digits"] => digits(),
-        _ => panic!("expected `train C1` or `digits`, found {arguments:?}"),
+        ["minilm", folder] => published::minilm(folder, ""),
+        ["minilm", folder, "--bf16"] => published::minilm(folder, "-bf16"),
+        ["minilm-cold", folder] => published::minilm_cold(folder),
+        ["llama", case] => published::llama(case, ""),
+        ["llama", case, "--bf16"] => published::llama(case, "-bf16"),
+        _ => panic!("expected `train C1`, `digits`, `minilm FOLDER`, `minilm-cold FOLDER` or `llama token`, found {arguments:?}"),
     }
 }

@@ -1,17 +1,17 @@
-"""The programs of benches/gpt2.rs in torch, with its parameters, which it has written to target/compare/gpt2.safetensors.
+"""The programs of benches/language.rs in torch, with its parameters, which it has written to target/compare/MODEL.safetensors.
 
-Usage: python torch_gpt2.py eager|compile [create token prompt train] [--bf16]; needs the packages of
-benches/comparison/requirements-torch.txt. Prints the lines that `cargo bench --bench gpt2` prints.
+Usage: python torch_language.py eager|compile [--model llama] [create token prompt train] [--bf16]; needs the packages of
+benches/comparison/requirements-torch.txt. Prints the lines that `cargo bench --bench language` prints. Llama is that of transformers.
 
 A model in bf16 is trained with its parameters and the moments of Adam in f32, and `torch.autocast`.
 """
 
 import argparse
 import pathlib
-import time
 
 import torch
 import torch.nn.functional as F
+import transformers
 from safetensors.torch import load_file
 from torch import nn
 
@@ -20,7 +20,7 @@ import measure
 VOCABULARY, POSITIONS, WIDTH, HEADS, BLOCKS = 50257, 1024, 768, 12, 12
 EACH = WIDTH // HEADS
 LENGTH = 256
-FILE = pathlib.Path(__file__).resolve().parent.parent / "target" / "compare" / "gpt2.safetensors"
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "target" / "compare"
 
 
 class Block(nn.Module):
@@ -50,21 +50,59 @@ class Gpt2(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
         self.norm = nn.LayerNorm(WIDTH, eps=1e-6)
 
-    def forward(self, tokens, caches=(None,) * BLOCKS, index=0):
+    def forward(self, tokens, caches=None, index=0, only_last=False):
         x = self.tokens(tokens) + self.positions.weight[index : index + tokens.shape[1]]
-        for block, cache in zip(self.blocks, caches):
+        for block, cache in zip(self.blocks, caches or (None,) * BLOCKS):
             x = block(x, cache, index)
-        return F.linear(self.norm(x), self.tokens.weight)
+        return F.linear(self.norm(x[:, -1:] if only_last else x), self.tokens.weight)
+
+    @staticmethod
+    def caches(dtype):
+        return [[torch.zeros(1, HEADS, LENGTH, EACH, dtype=dtype) for _ in range(2)] for _ in range(BLOCKS)]
+
+
+class Llama(nn.Module):
+    """Llama of transformers, called like `Gpt2`."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = transformers.LlamaConfig(
+            vocab_size=49152,
+            hidden_size=576,
+            num_hidden_layers=30,
+            num_attention_heads=9,
+            num_key_value_heads=3,
+            intermediate_size=1536,
+            rms_norm_eps=1e-5,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+            tie_word_embeddings=True,
+        )
+        self.model = transformers.LlamaForCausalLM(self.config)
+
+    def forward(self, tokens, caches=None, index=0, only_last=False):
+        output = self.model(tokens, cache=caches, use_cache=caches is not None, logits_to_keep=int(only_last))
+        return output.logits
+
+    def caches(self, dtype):
+        # A compiled function needs the same shapes at each call.
+        if options.mode == "compile":
+            return transformers.StaticCache(config=self.config, max_cache_len=LENGTH)
+        return transformers.DynamicCache(config=self.config)
 
 
 def loaded():
-    """The model with the parameters of the file: a weight of pytree is the transpose of one of torch."""
+    """The model with the parameters of the file. That of Llama has the names of transformers."""
+    found = load_file(FOLDER / f"{options.model}.safetensors")
+    if options.model == "llama":
+        model = Llama()
+        missing, unexpected = model.model.load_state_dict(found, strict=False)
+        assert missing == ["lm_head.weight"] and not unexpected, (missing, unexpected)
+        return model
     with torch.device("meta"):
         model = Gpt2()
-    found = load_file(FILE)
 
     def layer(path):
-        # The weights of attention have an axis of heads, whose product with the axis beside it is the width.
+        # A weight of pytree is the transpose of one of torch. The weights of attention have an axis of heads, whose product with the axis beside it is the width.
         bias = found[f"{path}.bias"].reshape(-1)
         return {"weight": found[f"{path}.weight"].reshape(-1, len(bias)).T.contiguous(), "bias": bias}
 
@@ -83,28 +121,11 @@ def loaded():
 
 def measured(name, most, advance):
     """Measures at most so many calls, each of which returns a number."""
-
-    def report(operation, unit, median, least=None):
-        measure.report("K", name, operation, f"torch-{options.mode}", unit, median, least)
-
-    start = time.perf_counter()
-    report("result_step1", "", advance())
-    report("first_step_ms", "ms", (time.perf_counter() - start) * 1e3)
-    advance()
-    start = time.perf_counter()
-    report("result_step5", "", [advance() for _ in range(3)][-1])
-    count = measure.samples(10)
-    inner = max(1, min(int(0.1 / ((time.perf_counter() - start) / 3)), (most - 5) // count))
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        for _ in range(inner):
-            advance()
-        times.append((time.perf_counter() - start) * 1e6 / inner)
-    report("us_per_step", "us", sorted(times)[count // 2], min(times))
+    measure.measure_calls(name, f"torch-{options.mode}", most, advance, lambda number: number)
 
 
 def create(name, dtype):
+    assert options.model == "gpt2", "transformers draws other numbers"
     measured(name, 10**9, lambda: Gpt2().norm.bias[0].item())
 
 
@@ -113,8 +134,8 @@ def compiled(model):
 
 
 def token(name, dtype):
-    model = compiled(loaded().to(dtype).eval())
-    caches = [[torch.zeros(1, HEADS, LENGTH, EACH, dtype=dtype) for _ in range(2)] for _ in range(BLOCKS)]
+    model = loaded().to(dtype).eval()
+    caches, model = model.caches(dtype), compiled(model)
     state = {"token": torch.zeros(1, 1, dtype=torch.int64), "index": 0}
 
     @torch.inference_mode()
@@ -129,7 +150,7 @@ def token(name, dtype):
 
 def prompt(name, dtype):
     model, tokens = compiled(loaded().to(dtype).eval()), torch.arange(128).view(1, 128)
-    measured(name, 10**9, torch.inference_mode()(lambda: model(tokens)[:, -1].max().item()))
+    measured(name, 10**9, torch.inference_mode()(lambda: model(tokens, only_last=True).max().item()))
 
 
 def train(name, dtype):
@@ -140,7 +161,7 @@ def train(name, dtype):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype != torch.float32):
             logits = run(tokens)
-        loss = F.cross_entropy(logits.float().view(-1, VOCABULARY), tokens.view(-1) + 1)
+        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens.view(-1) + 1)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -153,9 +174,10 @@ CASES = {"create": create, "token": token, "prompt": prompt, "train": train}
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=["eager", "compile"])
+    parser.add_argument("--model", choices=["gpt2", "llama"], default="gpt2")
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--bf16", action="store_true")
     options = parser.parse_args()
     dtype, suffix = (torch.bfloat16, "-bf16") if options.bf16 else (torch.float32, "")
     for case in options.cases:
-        CASES[case](case + suffix, dtype)
+        CASES[case](f"{options.model}-{case}{suffix}", dtype)
