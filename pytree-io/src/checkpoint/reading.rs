@@ -75,9 +75,7 @@ impl Reading {
             bytes.read(unit * width, &mut |piece| {
                 rows.resize(piece.len() / unit * dtype.bytes(), 0);
                 decode(info.dtype, piece, dtype, &mut rows);
-                for row in rows.chunks_exact(width * dtype.bytes()) {
-                    scatter.add(row);
-                }
+                scatter.add(&rows, width);
             })?;
         }
         Ok(scatter.into_tensors())
@@ -147,10 +145,7 @@ impl Reading {
             return Ok(vec![whole.into_tensor()]);
         }
         let mut scatter = self.scatter(folder.path(), &shape)?;
-        let width = shape.last().copied().unwrap_or(1).max(1) * self.dtype.bytes();
-        for row in whole.bytes_mut().chunks_exact(width) {
-            scatter.add(row);
-        }
+        scatter.add(whole.bytes_mut(), shape.last().copied().unwrap_or(1).max(1));
         Ok(scatter.into_tensors())
     }
 }
@@ -221,9 +216,31 @@ impl Reading {
     }
 }
 
+/// A transposed block of rows fills whole cache lines of this many bytes.
+const CACHE_LINE: usize = 64;
+
 impl Scatter {
-    /// Writes the next row, which is along the last axis of the file.
-    fn add(&mut self, row: &[u8]) {
+    /// Writes the next rows, which are along the last axis of the file.
+    fn add(&mut self, mut rows: &[u8], width: usize) {
+        let bytes = width * self.unit;
+        while rows.len() >= bytes {
+            let (block, rest) = rows.split_at(self.block(rows.len() / bytes) * bytes);
+            self.add_block(block, block.len() / bytes);
+            rows = rest;
+        }
+    }
+
+    /// Returns how many of the next rows are written together: if all belong to one part, those that differ in the last index only.
+    fn block(&self, rows: usize) -> usize {
+        match (&self.targets[..], self.outer.last(), self.index.last()) {
+            ([_], Some(length), Some(index)) => {
+                rows.min(length - index).min(CACHE_LINE / self.unit)
+            }
+            _ => 1,
+        }
+    }
+
+    fn add_block(&mut self, rows: &[u8], count: usize) {
         let (last, unit) = (self.outer.len(), self.unit);
         for target in &mut self.targets {
             let mut at = target.first;
@@ -231,31 +248,38 @@ impl Scatter {
             for (axis, &index) in self.index.iter().enumerate() {
                 let mut index = index;
                 if axis == self.axis {
-                    is_inside = (target.begin..target.end).contains(&index);
+                    is_inside = count > 1 || (target.begin..target.end).contains(&index);
                     index = index.wrapping_sub(target.begin);
                 }
                 at += index.cast_signed().wrapping_mul(target.strides[axis]);
             }
-            let row = match (self.axis == last, is_inside) {
-                (true, _) => &row[target.begin * unit..target.end * unit],
-                (false, true) => row,
+            let rows = match (self.axis == last && count == 1, is_inside) {
+                (true, _) => &rows[target.begin * unit..target.end * unit],
+                (false, true) => rows,
                 (false, false) => continue,
             };
-            let (elements, stride) = (target.elements.bytes_mut(), target.strides[last]);
+            let elements = target.elements.bytes_mut();
+            // One row is copied as many rows of one element.
+            let (width, of_rows) = match count {
+                1 => (1, target.strides[last]),
+                _ => (rows.len() / unit / count, target.strides[last - 1]),
+            };
+            let strides = [of_rows, target.strides[last]];
             match unit {
-                1 => copy::<1>(row, elements, at, stride),
-                2 => copy::<2>(row, elements, at, stride),
-                4 => copy::<4>(row, elements, at, stride),
-                _ => copy::<8>(row, elements, at, stride),
+                1 => copy::<1>(rows, width, elements, at, strides),
+                2 => copy::<2>(rows, width, elements, at, strides),
+                4 => copy::<4>(rows, width, elements, at, strides),
+                _ => copy::<8>(rows, width, elements, at, strides),
             }
         }
         // Advances the position, the last of its axes first.
+        let mut step = count;
         for (index, &length) in self.index.iter_mut().zip(&self.outer).rev() {
-            *index += 1;
+            *index += step;
             if *index < length {
                 return;
             }
-            *index = 0;
+            (*index, step) = (0, 1);
         }
     }
 
@@ -267,11 +291,21 @@ impl Scatter {
     }
 }
 
-/// Copies elements of `N` bytes to positions that begin at `at` and are `stride` apart.
-fn copy<const N: usize>(row: &[u8], elements: &mut [u8], mut at: isize, stride: isize) {
-    let elements = elements.as_chunks_mut::<N>().0;
-    for &element in row.as_chunks::<N>().0 {
-        elements[at.cast_unsigned()] = element;
-        at += stride;
+/// Copies rows of `width` elements of `N` bytes to positions that begin at `at`, with strides between rows and between columns.
+fn copy<const N: usize>(
+    rows: &[u8],
+    width: usize,
+    elements: &mut [u8],
+    mut at: isize,
+    [of_rows, of_columns]: [isize; 2],
+) {
+    let (rows, elements) = (rows.as_chunks::<N>().0, elements.as_chunks_mut::<N>().0);
+    for column in 0..width {
+        let mut to = at;
+        for &element in rows[column..].iter().step_by(width) {
+            elements[to.cast_unsigned()] = element;
+            to += of_rows;
+        }
+        at += of_columns;
     }
 }

@@ -224,6 +224,8 @@ fn main() {
         ["minilm-cold", folder] => published::minilm_cold(folder),
         ["gpt2-train"] => published::gpt2_train(),
         ["trees"] => trees::measure(),
-        _ => panic!("expected `train C1`, `digits`, `trees`, `minilm FOLDER`, `minilm-cold FOLDER` or `gpt2-train`, found {arguments:?}"),
+        _ => panic!(
+            "expected `train C1`, `digits`, `trees`, `minilm FOLDER`, `minilm-cold FOLDER` or `gpt2-train`, found {arguments:?}"
+        ),
     }
 }

@@ -3,7 +3,9 @@
 use burn::module::Module;
 use burn::nn::attention::generate_autoregressive_mask;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput};
+use burn::nn::transformer::{
+    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
+};
 use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -26,12 +28,30 @@ const NAMES: [(&str, &str); 10] = [
     (r"^embeddings\.position_embeddings", "positions"),
     (r"^embeddings\.token_type_embeddings", "types"),
     (r"^embeddings\.LayerNorm", "norm"),
-    (r"^encoder\.layer\.(\d+)\.attention\.self\.", "encoder.layers.$1.mha."),
-    (r"^encoder\.layer\.(\d+)\.attention\.output\.dense", "encoder.layers.$1.mha.output"),
-    (r"^encoder\.layer\.(\d+)\.attention\.output\.LayerNorm", "encoder.layers.$1.norm_1"),
-    (r"^encoder\.layer\.(\d+)\.intermediate\.dense", "encoder.layers.$1.pwff.linear_inner"),
-    (r"^encoder\.layer\.(\d+)\.output\.dense", "encoder.layers.$1.pwff.linear_outer"),
-    (r"^encoder\.layer\.(\d+)\.output\.LayerNorm", "encoder.layers.$1.norm_2"),
+    (
+        r"^encoder\.layer\.(\d+)\.attention\.self\.",
+        "encoder.layers.$1.mha.",
+    ),
+    (
+        r"^encoder\.layer\.(\d+)\.attention\.output\.dense",
+        "encoder.layers.$1.mha.output",
+    ),
+    (
+        r"^encoder\.layer\.(\d+)\.attention\.output\.LayerNorm",
+        "encoder.layers.$1.norm_1",
+    ),
+    (
+        r"^encoder\.layer\.(\d+)\.intermediate\.dense",
+        "encoder.layers.$1.pwff.linear_inner",
+    ),
+    (
+        r"^encoder\.layer\.(\d+)\.output\.dense",
+        "encoder.layers.$1.pwff.linear_outer",
+    ),
+    (
+        r"^encoder\.layer\.(\d+)\.output\.LayerNorm",
+        "encoder.layers.$1.norm_2",
+    ),
 ];
 
 impl Bert {
@@ -49,7 +69,9 @@ impl Bert {
         };
         let file = format!("{folder}/model.safetensors");
         let store = SafetensorsStore::from_file(file).with_from_adapter(PyTorchToBurnAdapter);
-        let mut store = NAMES.iter().fold(store, |store, (from, to)| store.with_key_remapping(from, to));
+        let mut store = NAMES.iter().fold(store, |store, &(from, to)| {
+            store.with_key_remapping(from, to)
+        });
         bert.load_from(&mut store).unwrap();
         bert
     }
@@ -62,7 +84,11 @@ impl Bert {
             + self.types.forward(ids.zeros_like());
         let input = TransformerEncoderInput::new(self.norm.forward(x));
         let width = 384;
-        let mean = self.encoder.forward(input).mean_dim(1).reshape([sentences, width]);
+        let mean = self
+            .encoder
+            .forward(input)
+            .mean_dim(1)
+            .reshape([sentences, width]);
         let length = mean.clone().square().sum_dim(1).sqrt();
         mean / length
     }
@@ -75,7 +101,12 @@ fn sentences(count: u32, device: &Device) -> Tensor<2, Int> {
 
 /// The sum of the first numbers of the embeddings.
 fn number(embeddings: &Tensor<2>) -> f64 {
-    embeddings.clone().narrow(1, 0, 1).sum().into_scalar::<f32>().into()
+    embeddings
+        .clone()
+        .narrow(1, 0, 1)
+        .sum()
+        .into_scalar::<f32>()
+        .into()
 }
 
 pub(crate) fn minilm(folder: &str) {
@@ -117,7 +148,9 @@ impl Gpt2 {
         let positions = Tensor::arange(0..tokens as i64, &ids.device()).unsqueeze();
         let x = self.tokens.forward(ids.clone()) + self.positions.forward(positions);
         let mask = generate_autoregressive_mask(sequences, tokens, &ids.device());
-        let x = self.blocks.forward(TransformerEncoderInput::new(x).mask_attn(mask));
+        let x = self
+            .blocks
+            .forward(TransformerEncoderInput::new(x).mask_attn(mask));
         let x = self.norm.forward(x).reshape([sequences * tokens, 768]);
         x.matmul(self.tokens.weight.val().transpose())
     }

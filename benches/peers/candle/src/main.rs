@@ -220,6 +220,8 @@ fn main() -> Result<()> {
         ["minilm-cold", folder] => published::minilm_cold(folder),
         ["llama", case] => published::llama(case, ""),
         ["llama", case, "--bf16"] => published::llama(case, "-bf16"),
-        _ => panic!("expected `train C1`, `digits`, `minilm FOLDER`, `minilm-cold FOLDER` or `llama token`, found {arguments:?}"),
+        _ => panic!(
+            "expected `train C1`, `digits`, `minilm FOLDER`, `minilm-cold FOLDER` or `llama token`, found {arguments:?}"
+        ),
     }
 }

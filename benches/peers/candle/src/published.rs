@@ -13,13 +13,20 @@ fn weights(file: &str, dtype: DType) -> Result<VarBuilder<'static>> {
 }
 
 fn dtype(suffix: &str) -> DType {
-    if suffix.is_empty() { DType::F32 } else { DType::BF16 }
+    if suffix.is_empty() {
+        DType::F32
+    } else {
+        DType::BF16
+    }
 }
 
 fn bert(folder: &str, dtype: DType) -> Result<BertModel> {
     let config = std::fs::read_to_string(format!("{folder}/config.json"))?;
     let config: bert::Config = serde_json::from_str(&config).unwrap();
-    BertModel::load(weights(&format!("{folder}/model.safetensors"), dtype)?, &config)
+    BertModel::load(
+        weights(&format!("{folder}/model.safetensors"), dtype)?,
+        &config,
+    )
 }
 
 fn sentences(count: u32) -> Result<Tensor> {
@@ -33,14 +40,20 @@ fn embed(bert: &BertModel, ids: &Tensor) -> Result<Tensor> {
 
 /// The sum of the first numbers of the embeddings.
 fn number(embeddings: &Tensor) -> Result<f64> {
-    embeddings.i((.., 0))?.to_dtype(DType::F64)?.sum_all()?.to_scalar()
+    embeddings
+        .i((.., 0))?
+        .to_dtype(DType::F64)?
+        .sum_all()?
+        .to_scalar()
 }
 
 pub(crate) fn minilm(folder: &str, suffix: &str) -> Result<()> {
     let workload = format!("minilm{suffix}");
     let (bert, ids) = (bert(folder, dtype(suffix))?, sentences(32)?);
     let advance = || embed(&bert, &ids).unwrap();
-    support::measure_steps(["K", &workload, "candle"], advance, |it| number(it).unwrap());
+    support::measure_steps(["K", &workload, "candle"], advance, |it| {
+        number(it).unwrap()
+    });
     Ok(())
 }
 
@@ -69,7 +82,10 @@ pub(crate) fn llama(case: &str, suffix: &str) -> Result<()> {
         tie_word_embeddings: true,
     };
     let dtype = dtype(suffix);
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target/compare/llama.safetensors");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../target/compare/llama.safetensors"
+    );
     let llama = Llama::load(weights(file, dtype)?, &config)?;
     let cache = Cache::new(case == "token", dtype, &config, &CPU)?;
     let workload = format!("llama-{case}{suffix}");
@@ -85,7 +101,10 @@ pub(crate) fn llama(case: &str, suffix: &str) -> Result<()> {
             let input = Tensor::new(&[[token]], &CPU).unwrap();
             let logits = llama.forward(&input, index, &mut cache).unwrap();
             index += 1;
-            token = logits.i(0).and_then(|it| it.argmax(0)?.to_scalar::<u32>()).unwrap();
+            token = logits
+                .i(0)
+                .and_then(|it| it.argmax(0)?.to_scalar::<u32>())
+                .unwrap();
             largest(&logits).unwrap()
         };
         support::measure_calls(names, 256, advance, |&logit| Some(logit.into()));

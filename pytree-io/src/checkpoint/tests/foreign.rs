@@ -102,6 +102,18 @@ fn layers_have_names_and_layouts_of_pytorch() {
 }
 
 #[test]
+fn long_matrix_is_transposed_in_blocks() {
+    let scratch = Scratch::new("long");
+    // The rows are two whole blocks and a part of one.
+    let weight = counted(&[37, 21]);
+    let tensors = [("weight", weight.clone()), ("bias", counted(&[37]))];
+    stored(&scratch, &tensors);
+    let template = Linear::new(21, 37, &mut Rngs::new(0));
+    let (loaded, _) = load_with(&scratch.0, &template, &pytorch()).unwrap();
+    assert_eq!(loaded.weight, weight.t());
+}
+
+#[test]
 fn saving_is_the_inverse_of_loading() {
     let scratch = Scratch::new("inverse");
     for names in [
