@@ -259,11 +259,11 @@ fn value(arguments: &mut Vec<String>, option: &str) -> Option<String> {
 fn run<M: Measured>(mut arguments: Vec<String>) {
     let [batch, length] = ["--batch", "--length"]
         .map(|option| value(&mut arguments, option).map(|size| size.parse().unwrap()));
-    if let Some(file) = value(&mut arguments, "--save") {
-        if !std::path::Path::new(&file).exists() {
-            let model = M::new();
-            save_with(&file, &model, &model.file()).unwrap();
-        }
+    if let Some(file) = value(&mut arguments, "--save")
+        && !std::path::Path::new(&file).exists()
+    {
+        let model = M::new();
+        save_with(&file, &model, &model.file()).unwrap();
     }
     let has = |option: &str| arguments.iter().any(|it| it == option);
     let (dtype, suffix) = match (has("--bf16"), has("--int8")) {

@@ -66,15 +66,12 @@ fn main() {
             save_with(&file, &model, &options).unwrap();
         }
     }
-    let has = |case| {
-        !arguments
-            .iter()
-            .any(|it| ["forward", "train"].contains(&it.as_str()) && it != case)
-    };
-    if has("forward") {
+    arguments.retain(|it| !it.starts_with("--"));
+    let runs = |case: &str| arguments.is_empty() || arguments.iter().any(|it| it == case);
+    if runs("forward") {
         forward(model.clone());
     }
-    if has("train") {
+    if runs("train") {
         train(model);
     }
 }

@@ -21,8 +21,9 @@ class Program(NamedTuple):
     def shown(self):
         """Returns the command with which a reader runs the program alone."""
         arguments = " ".join(self.arguments)
+        features = " --features models" if self.name in ("language", "minilm", "resnet") else ""
         commands = {
-            "bench": f"cargo bench --bench {self.name}" + (" --" if arguments else ""),
+            "bench": f"cargo bench --bench {self.name}{features}" + (" --" if arguments else ""),
             "example": f"cargo run --release --example {self.name}" + (" --" if arguments else ""),
             "python": f"python benches/{self.name}.py",
             "torch": f"python benches/{self.name}.py",
@@ -101,7 +102,7 @@ def gpt2():
     """The groups of GPT-2."""
     groups = [language("gpt2", case, *dtype) for case in ("token", "prompt") for dtype in ((), ("--bf16",))]
     training = [language("gpt2", "train", others=[rust("peer-burn", "gpt2-train")]), language("gpt2", "train", "--bf16")]
-    return [language("gpt2", "create"), *groups, language("gpt2", "token", "--int8"), *training]
+    return [language("gpt2", "create", modes=("eager",)), *groups, language("gpt2", "token", "--int8"), *training]
 
 
 def llama():
@@ -308,7 +309,8 @@ SECTIONS = [
         "(`tools/fetch minilm`), and embeds 32 sentences of 32 tokens; `minilm-cold` is the time from the start of the process to the "
         "first embedding of one sentence. ResNet-18 classifies 32 images of 32 × 32 pixels. burn trains a model with the sizes of GPT-2 "
         "and other random parameters, so its loss is not compared; candle's MiniLM returns NaN in bf16. Llama of torch is that of "
-        "transformers, and Llama and MiniLM of candle are those of candle-transformers.",
+        "transformers, and Llama and MiniLM of candle are those of candle-transformers. The peak of the memory includes the creation or the "
+        "loading of the model.",
         [*gpt2(), *llama(), *minilm(), resnet("forward"), resnet("train")],
         {
             "us_per_step": "a call, µs",
