@@ -222,6 +222,16 @@ impl Bytes<'_> {
         self.file.path()
     }
 
+    /// Reads all bytes to memory of the same length.
+    pub(super) fn read_into(&mut self, into: &mut [u8]) -> Result<(), CheckpointError> {
+        let is_first = !std::mem::replace(&mut self.is_read, true);
+        self.file.read_at(self.info.data_offsets.0, into)?;
+        if let (Some(digest), true) = (&mut self.digest, is_first) {
+            digest.data(into);
+        }
+        Ok(())
+    }
+
     /// Reads the bytes in pieces, whose lengths are multiples of `unit` bytes.
     pub(super) fn read(
         &mut self,

@@ -12,7 +12,7 @@ use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 use safetensors::tensor::TensorInfo;
 
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::bytes::decode;
+use crate::checkpoint::bytes::{decode, stored_dtype};
 use crate::checkpoint::file::{Bytes, io_error};
 use crate::checkpoint::names::Arrangement;
 use crate::checkpoint::sharded::StoredFolder;
@@ -60,6 +60,10 @@ impl Reading {
         {
             let mut buffer = self.buffer(bytes.path(), &part.shape)?;
             let mut rest = buffer.bytes_mut();
+            if cfg!(target_endian = "little") && stored_dtype(dtype) == Some(info.dtype) {
+                bytes.read_into(rest)?;
+                return Ok(vec![buffer.into_tensor()]);
+            }
             bytes.read(unit, &mut |piece| {
                 let length = piece.len() / unit * dtype.bytes();
                 let (into, behind) = std::mem::take(&mut rest).split_at_mut(length);
