@@ -177,7 +177,8 @@ if __name__ == "__main__":
     parser.add_argument("--model", choices=["gpt2", "llama"], default="gpt2")
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--bf16", action="store_true")
-    options = parser.parse_args()
+    # The cases may follow the other options.
+    options = parser.parse_intermixed_args()
     dtype, suffix = (torch.bfloat16, "-bf16") if options.bf16 else (torch.float32, "")
     for case in options.cases:
         CASES[case](f"{options.model}-{case}{suffix}", dtype)
