@@ -12,6 +12,9 @@
     reason = "a benchmark is read as a script"
 )]
 
+#[allow(dead_code, reason = "there are no texts")]
+#[path = "support/steps.rs"]
+mod steps;
 mod support;
 #[allow(dead_code, reason = "the data of digits are not used")]
 #[path = "../examples/digits/workload.rs"]
@@ -20,10 +23,6 @@ mod workload;
 use pytree::checkpoint::{SaveOptions, save_with};
 use pytree::models::ResNet18;
 use pytree::prelude::*;
-
-fn number(tensor: &Tensor) -> f64 {
-    f64::from(tensor.item::<f32>())
-}
 
 fn images() -> (Tensor, Tensor) {
     let x = Tensor::new(
@@ -38,22 +37,15 @@ fn forward(model: ResNet18) {
     let (mut model, (x, _)) = (eval(&model), images());
     let logit = jit_mut(|(model, x): (&mut ResNet18, Tensor)| model.forward(&x).max());
     let advance = || logit((&mut model, x.clone()));
-    support::measure_steps(["K", "resnet-forward", "pytree"], advance, number);
+    support::measure_steps(["K", "resnet-forward", "pytree"], advance, steps::number);
 }
 
-fn train(mut model: ResNet18) {
-    let mut optimizer = Optimizer::new(&model, adam(1e-4));
-    let step = jit_mut(
-        |(model, optimizer, x, y): (&mut ResNet18, &mut Optimizer<ResNet18>, Tensor, Tensor)| {
-            let loss = |model: &mut ResNet18| softmax_cross_entropy(&model.forward(&x), &y).mean();
-            let (loss, gradient) = value_and_grad_mut(loss)(model);
-            optimizer.update(model, &gradient);
-            loss
-        },
-    );
-    let (x, y) = images();
-    let advance = || step((&mut model, &mut optimizer, x.clone(), y.clone()));
-    support::measure_steps(["K", "resnet-train", "pytree"], advance, number);
+fn train(model: ResNet18) {
+    let optimizer = Optimizer::new(&model, adam(1e-4));
+    let names = ["K", "resnet-train"];
+    steps::train(names, model, optimizer, vec![images()], |model, x, y| {
+        softmax_cross_entropy(&model.forward(x), y).mean()
+    });
 }
 
 fn main() {
