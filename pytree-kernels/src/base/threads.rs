@@ -103,6 +103,9 @@ pub(crate) fn share_chunks<T: Send>(
     size: usize,
     run: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
+    if (1..=size).contains(&elements.len()) {
+        return run(0, elements);
+    }
     let chunks = elements.chunks_mut(size).enumerate().collect();
     share(nanoseconds, chunks, |(index, chunk): (usize, &mut [T])| {
         run(index, chunk);

@@ -5,6 +5,7 @@ use pytree_base::bug::expect_some;
 use crate::base::array::{Array, reused_bits, row_major_strides};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::shape::{PerAxis, Shape};
+use crate::primitives::strided::{rows_of_part, share_parts};
 
 /// Pads each axis with `low` values before the elements, `high` values after them, and `interior` values between
 /// neighbours. A negative `low` or `high` removes elements.
@@ -19,14 +20,43 @@ pub struct Pad {
 }
 
 /// The elements along one axis of the operand, and their positions in the result.
+#[derive(Clone, Copy)]
 struct PaddedAxis {
     /// The position of the first element that is not removed, and the number of elements that are not removed.
     first: usize,
     count: usize,
-    /// The offset of the first remaining element in the result, and the distance between remaining neighbours.
+    /// The position of the first remaining element on the axis of the result, and the distance between remaining neighbours.
     place: usize,
     step: usize,
-    stride: usize,
+    /// The strides of the axis in the operand and in the result.
+    strides: [usize; 2],
+}
+
+impl PaddedAxis {
+    /// Returns the offset in the result of a remaining element. The product does not overflow, because the element is in the result.
+    fn offset(self, index: usize) -> usize {
+        (self.place + index * self.step) * self.strides[1]
+    }
+
+    /// Returns the axis of a part of the result: `rows` positions, beginning with `start`.
+    fn part(self, start: usize, rows: usize) -> Self {
+        let before = |position: usize| {
+            let index = position.saturating_sub(self.place).div_ceil(self.step);
+            index.min(self.count)
+        };
+        let skipped = before(start);
+        let count = before(start + rows) - skipped;
+        Self {
+            first: self.first + skipped,
+            count,
+            place: if count == 0 {
+                0
+            } else {
+                self.place + skipped * self.step - start
+            },
+            ..self
+        }
+    }
 }
 
 impl Pad {
@@ -69,10 +99,9 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // If a product overflows, at most one element remains on the axis, and the product is not used.
-                place: place.wrapping_mul(steps[axis]),
-                step: step.wrapping_mul(steps[axis]),
-                stride: strides[axis],
+                place,
+                step,
+                strides: [strides[axis], steps[axis]],
             }
         };
         (0..operand.len()).map(axis).collect()
@@ -88,28 +117,90 @@ fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
     if axis.count == 0 {
         return;
     }
-    let (source, target) = (
-        &source[axis.first * axis.stride..],
-        &mut target[axis.place..],
-    );
-    if inner.is_empty() && axis.step == 1 {
-        target[..axis.count].copy_from_slice(&source[..axis.count]);
-        return;
+    let stride = axis.strides[0];
+    if inner.is_empty() {
+        let source = &source[axis.first..][..axis.count];
+        let target = &mut target[axis.place..];
+        if axis.step == 1 {
+            return target[..axis.count].copy_from_slice(source);
+        }
+        let pairs = target.iter_mut().step_by(axis.step).zip(source);
+        return pairs.for_each(|(target, &element)| *target = element);
     }
     for index in 0..axis.count {
         place(
-            &source[index * axis.stride..],
-            &mut target[index * axis.step..],
+            &source[(axis.first + index) * stride..],
+            &mut target[axis.offset(index)..],
             inner,
         );
     }
 }
 
+/// Pads an array in parts, which threads share. A part has some positions of the first axis that has several.
 fn pad_array<T: Bits>(operand: &Array, value: T, shape: &Shape, axes: &[PaddedAxis]) -> Array {
     let mut target = reused_bits(operand.dtype(), shape.iter().product());
-    target.fill(value);
-    if !axes.iter().any(|axis| axis.count == 0) {
-        place(operand.bits::<T>(), &mut target, axes);
-    }
+    let is_removed = axes.iter().any(|axis| axis.count == 0);
+    let single = shape.iter().take_while(|&&length| length == 1).count();
+    let (single, axes) = axes.split_at(single);
+    let start: usize = single.iter().map(|axis| axis.first * axis.strides[0]).sum();
+    let size = axes.first().map_or(1, |axis| axis.strides[1].max(1));
+    let rows = rows_of_part::<T>(size);
+    share_parts(&mut target, rows * size, &|part, target| {
+        target.fill(value);
+        if is_removed {
+            return;
+        }
+        let mut axes = axes.to_vec();
+        if let Some(first) = axes.first_mut() {
+            *first = first.part(part * rows, target.len() / size);
+        }
+        place(&operand.bits()[start..], target, &axes);
+    });
     Array::from_bits(operand.dtype(), shape, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Results of several parts agree with a loop over all positions of the result.
+    #[test]
+    fn parts_of_padded_arrays_join() {
+        for (shape, paddings) in [
+            (vec![30_000], vec![(3, -5, 2)]),
+            (vec![60_000], vec![(-7, 9, 1)]),
+            (vec![1, 300, 70], vec![(0, 0, 0), (-2, 4, 1), (5, -3, 2)]),
+            (vec![400, 3, 50], vec![(2, -1, 2), (1, 0, 0), (0, 2, 0)]),
+            (vec![2, 20_000], vec![(1, 0, 3), (0, 1, 0)]),
+            (vec![20_000], vec![(-30_000, 30_000, 0)]),
+        ] {
+            let pad = Pad {
+                low: paddings.iter().map(|padding| padding.0).collect(),
+                high: paddings.iter().map(|padding| padding.1).collect(),
+                interior: paddings.iter().map(|padding| padding.2).collect(),
+            };
+            let count: usize = shape.iter().product();
+            let elements: Vec<i32> = (1..).take(count).collect();
+            let operand = Array::new(&shape[..], elements.clone());
+            let found = pad.evaluate(&operand, &Array::new([], vec![0]));
+            let strides = row_major_strides(&shape);
+            let expected = |position: usize| {
+                let mut rest = position;
+                let mut at = 0;
+                for (axis, &(low, _, interior)) in paddings.iter().enumerate().rev() {
+                    let length = found.shape()[axis];
+                    let place = (rest % length).cast_signed() - low;
+                    rest /= length;
+                    let step = interior.cast_signed() + 1;
+                    if place < 0 || place % step != 0 || place / step >= shape[axis].cast_signed() {
+                        return 0;
+                    }
+                    at += (place / step).cast_unsigned() * strides[axis];
+                }
+                elements[at]
+            };
+            let expected: Vec<i32> = (0..found.info.len()).map(expected).collect();
+            assert!(found.elements::<i32>() == expected, "{shape:?} {pad:?}");
+        }
+    }
 }

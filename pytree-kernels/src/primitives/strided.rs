@@ -6,6 +6,13 @@ use crate::base::array::{Array, reused_bits};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
+use crate::base::threads::{self, share_chunks};
+
+/// The bytes that one part of a copy writes. The parts that a thread takes one after the other stay in the caches of its core.
+const PART: usize = 1 << 16;
+
+/// The bytes that a thread moves in a nanosecond.
+const MOVED: usize = 4;
 
 /// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
 /// strides).
@@ -19,7 +26,7 @@ pub fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize)
     let (lengths, steps) = joined_axes(shape, strides);
     with_bits!(source.dtype(), T => {
         let mut target = reused_bits::<T>(source.dtype(), shape.iter().product());
-        gather_into(source.bits::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
+        gather_parts(source.bits::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
         Array::from_bits(source.dtype(), shape, target)
     })
 }
@@ -49,6 +56,48 @@ pub fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, PerAxis<isize>
     (lengths, steps)
 }
 
+/// Writes a result in parts, which threads share. A part has some of the positions of the first axis.
+fn gather_parts<T: Bits>(
+    source: &[T],
+    target: &mut [T],
+    lengths: &[usize],
+    steps: &[isize],
+    offset: isize,
+) {
+    let (Some(&length), Some(&step)) = (lengths.first(), steps.first()) else {
+        return gather_into(source, target, lengths, steps, offset);
+    };
+    let size = target.len() / length;
+    // The parts of a transpose are as large as possible, because each of them reads a part of each row of the source.
+    let rows = if step == 1 {
+        let parts = threads::count() * 2;
+        length.div_ceil(parts).next_multiple_of(BLOCK)
+    } else {
+        rows_of_part::<T>(size)
+    };
+    share_parts(target, rows * size, &|part, target| {
+        let mut lengths = Shape::from(lengths);
+        lengths[0] = target.len() / size;
+        let start = offset + (part * rows).cast_signed() * step;
+        gather_into(source, target, &lengths, steps, start);
+    });
+}
+
+/// Returns how many rows of a result with `size` elements each belong to a part.
+pub(super) fn rows_of_part<T>(size: usize) -> usize {
+    (PART / size_of::<T>()).div_ceil(size.max(1))
+}
+
+/// Runs a function on each part of a result, which has `size` elements, with the index of the part. Threads share the parts of a long
+/// result.
+pub(super) fn share_parts<T: Send>(
+    target: &mut [T],
+    size: usize,
+    run: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    share_chunks(size_of_val(target) / MOVED, target, size, run);
+}
+
 fn gather_into<T: Bits>(
     source: &[T],
     target: &mut [T],
@@ -68,10 +117,21 @@ fn gather_into<T: Bits>(
         }
         ([length, times], [1, 0]) => {
             let elements = &source[at..at + length];
+            if *times == 2 {
+                let pairs = target.as_chunks_mut().0.iter_mut().zip(elements);
+                return pairs.for_each(|(pair, &element)| *pair = [element; 2]);
+            }
             let runs = target.chunks_exact_mut(*times);
             for (run, &element) in runs.zip(elements) {
                 run.iter_mut().for_each(|target| *target = element);
             }
+        }
+        // The last element may have no neighbour.
+        ([length], [2]) => {
+            let pairs = source[at..].as_chunks::<2>().0;
+            let pairs = target[..length - 1].iter_mut().zip(pairs);
+            pairs.for_each(|(target, pair)| *target = pair[0]);
+            target[length - 1] = source[at + 2 * (length - 1)];
         }
         ([_], [step]) => {
             let positions = (0..).map(|index: isize| (offset + index * step).cast_unsigned());
@@ -167,31 +227,39 @@ fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     }
 }
 
+/// The rows and columns of a block of a transpose.
+const BLOCK: usize = 16;
+
 /// Writes `source[row + column * stride]` to `target[row * columns + column]`. Proceeds in square blocks that fit into
-/// the cache.
+/// the cache. The next block is a neighbour in the rows of the source, which the processor then requests by itself.
 fn transpose_into<T: Bits>(
     source: &[T],
     target: &mut [T],
     [rows, columns]: [usize; 2],
     stride: usize,
 ) {
-    const BLOCK: usize = 16;
     let mut block = [[T::default(); BLOCK]; BLOCK];
-    for first_row in (0..rows).step_by(BLOCK) {
-        let height = BLOCK.min(rows - first_row);
-        for first_column in (0..columns).step_by(BLOCK) {
-            let width = BLOCK.min(columns - first_column);
-            for (column, block) in block.iter_mut().enumerate().take(width) {
-                let at = (first_column + column) * stride + first_row;
-                block[..height].copy_from_slice(&source[at..at + height]);
+    for first_column in (0..columns).step_by(BLOCK) {
+        let width = BLOCK.min(columns - first_column);
+        for first_row in (0..rows).step_by(BLOCK) {
+            let height = BLOCK.min(rows - first_row);
+            if (height, width) == (BLOCK, BLOCK) {
+                for (column, block) in block.iter_mut().enumerate() {
+                    let at = (first_column + column) * stride + first_row;
+                    block.copy_from_slice(&source[at..at + BLOCK]);
+                }
+                let targets = target[first_row * columns..].chunks_mut(columns);
+                for (row, target) in targets.take(BLOCK).enumerate() {
+                    let elements: [T; BLOCK] = std::array::from_fn(|column| block[column][row]);
+                    target[first_column..first_column + BLOCK].copy_from_slice(&elements);
+                }
+                continue;
             }
-            for row in 0..height {
-                let at = (first_row + row) * columns + first_column;
-                let target = &mut target[at..at + width];
-                target
-                    .iter_mut()
-                    .zip(&block)
-                    .for_each(|(target, column)| *target = column[row]);
+            for column in 0..width {
+                for row in 0..height {
+                    target[(first_row + row) * columns + first_column + column] =
+                        source[(first_column + column) * stride + first_row + row];
+                }
             }
         }
     }
@@ -211,5 +279,33 @@ mod tests {
         assert_eq!(found(&[2, 3], &[3, -1], 2), [2, 1, 0, 5, 4, 3]);
         assert_eq!(found(&[6], &[-1], 5), [5, 4, 3, 2, 1, 0]);
         assert_eq!(found(&[3, 2], &[1, 0], 3), [3, 3, 4, 4, 5, 5]);
+    }
+
+    /// Results of several parts agree with a loop over all positions.
+    #[test]
+    fn parts_of_copies_join() {
+        let source: Vec<i32> = (0..200_000).collect();
+        let array = Array::new([source.len()], source.clone());
+        for (shape, strides, offset) in [
+            (vec![301, 503], vec![1, 301], 7),
+            (vec![99_999], vec![2], 1),
+            (vec![100_000], vec![-1], 150_000),
+            (vec![40_000, 2], vec![1, 0], 3),
+            (vec![3, 40_000], vec![0, 1], 5),
+            (vec![50, 7, 300], vec![300, 20_000, 1], 0),
+        ] {
+            let found = gather(&array, &shape, &strides, offset);
+            let expected = (0..found.info.len()).map(|position| {
+                let mut rest = position;
+                let mut at = offset.cast_signed();
+                for (&length, stride) in shape.iter().zip(&strides).rev() {
+                    at += (rest % length).cast_signed() * stride;
+                    rest /= length;
+                }
+                source[at.cast_unsigned()]
+            });
+            let expected: Vec<i32> = expected.collect();
+            assert!(found.elements::<i32>() == expected, "{shape:?} {strides:?}");
+        }
     }
 }
