@@ -47,6 +47,10 @@ impl Fold {
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
+/// The number of elements that one loop combines into each lane. The compiler unrolls a loop over the lanes that combines a single one,
+/// and then finds no wide instructions that fit.
+const CHUNKS: usize = 4;
+
 /// The number of short rows that are combined at a time.
 const ROWS: usize = 16;
 
@@ -67,10 +71,23 @@ pub(crate) fn into_lanes<T: Copy>(
 ) {
     let first = position % LANES;
     let (head, rest) = elements.split_at(((LANES - first) % LANES).min(elements.len()));
+    let (blocks, rest) = rest.as_chunks::<{ CHUNKS * LANES }>();
     let chunks = rest.chunks_exact(LANES);
     let tail = chunks.remainder();
     for (lane, &element) in lanes[first..].iter_mut().zip(head) {
         *lane = combine(*lane, element);
+    }
+    for block in blocks {
+        let mut lane = 0;
+        while lane < LANES {
+            let (mut combined, mut chunk) = (lanes[lane], 0);
+            while chunk < CHUNKS {
+                combined = combine(combined, block[chunk * LANES + lane]);
+                chunk += 1;
+            }
+            lanes[lane] = combined;
+            lane += 1;
+        }
     }
     for chunk in chunks {
         for (lane, &element) in lanes.iter_mut().zip(chunk) {
