@@ -10,6 +10,7 @@
 
 mod arithmetic;
 mod builder;
+mod choices;
 mod direct;
 mod following;
 mod prepared;
@@ -29,8 +30,8 @@ use crate::base::fold::Fold;
 use crate::base::pattern::Pattern;
 use crate::base::target::Following;
 use crate::primitives::dot::DotGeneral;
-use crate::primitives::elementwise::Elementwise;
 use crate::primitives::elementwise::classes::class_of;
+use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
 
 /// The maximum number of elements of a tile, unless a single row is longer. A register then holds 4 KiB of f32. A step
 /// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
@@ -85,6 +86,11 @@ pub(super) enum Work {
     Called(Elementwise, Types),
     Arithmetic(Arithmetic),
     Chain(Chain),
+    /// Compares two numbers and chooses one of two others. The operands are the numbers to compare, followed by the number where the
+    /// comparison holds, and the number elsewhere.
+    Choice(Comparison),
+    /// Chooses the number that is greater or less than the other, and the second one if they are equal or one is NaN.
+    Limit(Comparison),
     /// Copies numbers, which the step then rounds to another dtype.
     Convert,
     /// Repeats the single number of each row along the row.
@@ -304,6 +310,15 @@ impl fmt::Display for Kernel {
                         chain.first.name(),
                         chain.second.name()
                     )?;
+                }
+                Work::Choice(comparison) => {
+                    let name = Elementwise::Compare(comparison).name();
+                    write!(f, "{separator}{name}, {}", Elementwise::Select.name())?;
+                }
+                Work::Limit(comparison) => {
+                    let is_less = comparison == Comparison::Lt;
+                    let name = if is_less { Binary::Min } else { Binary::Max };
+                    write!(f, "{separator}{}", Elementwise::Binary(name).name())?;
                 }
                 Work::Convert => write!(f, "{separator}convert_element_type")?,
                 Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,

@@ -68,7 +68,7 @@ impl Step {
 
 impl Kernel {
     /// Returns how many steps and results read each register.
-    fn uses(&self) -> Vec<usize> {
+    pub(super) fn uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.registers];
         let operands = self.steps.iter().flat_map(|step| &step.operands);
         for operand in operands {
@@ -83,7 +83,7 @@ impl Kernel {
     }
 
     /// Returns the number that a place holds, if it is the same for all elements.
-    fn number_at(&self, place: Place) -> Option<Number> {
+    pub(super) fn number_at(&self, place: Place) -> Option<Number> {
         let Place::Register(register) = place else {
             return None;
         };

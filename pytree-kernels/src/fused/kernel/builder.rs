@@ -177,6 +177,8 @@ impl KernelBuilder {
         self.find_memory_to_take();
         self.kernel.absorb_factors();
         self.kernel.join_chains();
+        self.kernel.join_choices();
+        self.kernel.limit();
         self.kernel.find_direct();
         self.kernel.assign_registers();
         self.kernel.share_streams();
@@ -338,7 +340,11 @@ impl Work {
                 Elementwise::Unary(Unary::Neg | Unary::Abs) => dtype.is_float(),
                 _ => false,
             },
-            Self::Load { .. } | Self::Spread | Self::Columns { .. } => true,
+            Self::Load { .. }
+            | Self::Spread
+            | Self::Columns { .. }
+            | Self::Choice(_)
+            | Self::Limit(_) => true,
             Self::Rows(fold) => fold != Fold::Sum,
             Self::Convert | Self::Arithmetic(_) | Self::Chain(_) => false,
         }

@@ -51,7 +51,12 @@ impl Kernel {
 fn can_write(step: &Step, store: &Store) -> bool {
     let is_loop = matches!(
         step.work,
-        Work::Elementwise(_) | Work::Called(..) | Work::Arithmetic(_) | Work::Chain(_)
+        Work::Elementwise(_)
+            | Work::Called(..)
+            | Work::Arithmetic(_)
+            | Work::Chain(_)
+            | Work::Choice(_)
+            | Work::Limit(_)
     );
     is_loop && class_of(step.dtype) == step.dtype && store.level == Level::Element
 }

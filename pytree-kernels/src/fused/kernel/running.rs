@@ -209,6 +209,14 @@ impl<F: Float> Run<'_, '_, F> {
                     self.tiles
                         .apply_chain(chain, &step.operands, factors, step.output, &here);
                 }
+                Work::Choice(comparison) => {
+                    self.tiles
+                        .apply_choice::<F>(comparison, &step.operands, register, &here);
+                }
+                Work::Limit(comparison) => {
+                    self.tiles
+                        .apply_limit::<F>(comparison, &step.operands, register, &here);
+                }
                 Work::Convert => self.tiles.copy::<F>(step.operands[0], register, &here),
                 Work::Spread => {
                     let rows = step.operands[0];

@@ -11,12 +11,12 @@ use super::{Float, Held, Tiles, own};
 use crate::base::dtype::DType;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::blocks::{
-    Operand, Output, each_one, each_scaled, each_three, each_two,
+    Operand, Output, each_four, each_one, each_scaled, each_three, each_two,
 };
 use crate::primitives::elementwise::classes::with_class;
 use crate::primitives::elementwise::{
-    Binary, Elementwise, Unary, Zip, binary_loop, compare_loop, compare_tile, conversion_loop,
-    unary_loop,
+    Binary, Comparison, Elementwise, Unary, Zip, binary_loop, compare_loop, compare_tile,
+    conversion_loop, unary_loop,
 };
 
 /// The two operands of an operation, and the memory for its result.
@@ -176,6 +176,63 @@ impl Tiles {
         let operands = [0, 1, 2].map(|operand| self.operand(operands[operand], here));
         let output = output(register, &mut memory, here);
         chain_tiles(chain, operands, factors, output);
+        self.put(register, memory);
+    }
+
+    /// Compares the elements of two tiles, and chooses from two others. Other comparisons are those with exchanged operands.
+    #[inline(always)]
+    pub(crate) fn apply_choice<F: Float>(
+        &mut self,
+        comparison: Comparison,
+        operands: &[Place],
+        register: usize,
+        here: &Here<'_, '_>,
+    ) {
+        let mut memory = self.take::<F>(register);
+        let [left, right] = self.pair::<F>(operands, here);
+        let [on_true, on_false] = self.pair::<F>(&operands[2..], here);
+        let output = output(register, &mut memory, here);
+        let (left, right) = match comparison {
+            Comparison::Gt | Comparison::Ge => (right, left),
+            _ => (left, right),
+        };
+        let (on_true, on_false) = match comparison {
+            Comparison::Ne => (on_false, on_true),
+            _ => (on_true, on_false),
+        };
+        macro_rules! run {
+            ($operator:tt) => {
+                each_four(left, right, on_true, on_false, output, |left, right, on_true, on_false| {
+                    select_unpredictable(left $operator right, on_true, on_false)
+                })
+            };
+        }
+        match comparison {
+            Comparison::Eq | Comparison::Ne => run!(==),
+            Comparison::Lt | Comparison::Gt => run!(<),
+            Comparison::Le | Comparison::Ge => run!(<=),
+        }
+        self.put(register, memory);
+    }
+
+    /// Chooses the numbers of the first tile that are greater or less than those of the second one, and the others of the second one.
+    #[inline(always)]
+    pub(crate) fn apply_limit<F: Float>(
+        &mut self,
+        comparison: Comparison,
+        operands: &[Place],
+        register: usize,
+        here: &Here<'_, '_>,
+    ) {
+        let mut memory = self.take::<F>(register);
+        let pair = PairToTile {
+            operands: self.pair(operands, here),
+            output: output(register, &mut memory, here),
+        };
+        match comparison {
+            Comparison::Gt => pair.zip(|left, right| if left > right { left } else { right }),
+            _ => pair.zip(|left, right| if left < right { left } else { right }),
+        }
         self.put(register, memory);
     }
 

@@ -175,6 +175,10 @@ each! {
     /// Computes each element of the output from the elements of three operands at the same position.
     each_three(first: A, second: B, third: C)
 }
+each! {
+    /// Computes each element of the output from the elements of four operands at the same position.
+    each_four(first: A, second: B, third: C, fourth: D)
+}
 
 /// Computes each element of the output by the function `fast` if `is_fast` holds for the element of the operand, and by `slow`
 /// elsewhere. A loop that calls `slow` only in branches would have no wide instructions, so the elements that need it are
