@@ -185,7 +185,7 @@ pub mod raw {
     /// is traced or on a device, or if the dtype is not a float.
     pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
         let array = tensor.array()?;
-        array.dtype().is_float().then(|| array.data.to_f64())
+        array.dtype().is_float().then(|| array.data().to_f64())
     }
 
     /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.

@@ -1,5 +1,6 @@
 //! Arrays on the host: elements in row-major order, with their shape.
 
+use std::fmt;
 use std::sync::Arc;
 
 use half::{bf16, f16};
@@ -57,13 +58,47 @@ impl Data {
 ///
 /// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. The offset of `info` is the same in all
 /// three, so a tensor reads `info` without a branch.
-#[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub struct Array {
     /// The dtype and shape.
     pub info: AbstractArray,
-    /// The elements in row-major order.
-    pub data: Data,
+    storage: Storage,
+}
+
+/// Where the elements of an array are, in row-major order.
+enum Storage {
+    Own(Data),
+    /// The elements of another array, which has memory of its own and the same dtype.
+    Of(Arc<Array>),
+}
+
+impl Storage {
+    /// The storage of an array whose elements are moved to another array.
+    const EMPTY: Self = Self::Own(Data::Bool(Vec::new()));
+}
+
+impl Clone for Array {
+    fn clone(&self) -> Self {
+        Self::from_data(self.info.clone(), self.copied())
+    }
+}
+
+impl PartialEq for Array {
+    fn eq(&self, other: &Self) -> bool {
+        self.info == other.info && self.data() == other.data()
+    }
+}
+
+#[allow(
+    clippy::missing_fields_in_debug,
+    reason = "the elements are those of the storage"
+)]
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut array = f.debug_struct("Array");
+        array.field("info", &self.info);
+        array.field("data", self.data()).finish()
+    }
 }
 
 /// The operands of an evaluation rule. If the rule holds the only handle of an operand, the rule may reuse the
@@ -259,10 +294,73 @@ impl Array {
     pub fn new<T: ArrayElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
         let info = AbstractArray::new(T::dtype(), shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
-        Self {
-            info,
-            data: T::data(elements),
+        Self::from_data(info, T::data(elements))
+    }
+
+    /// Creates an array from elements of the dtype of `info`, in row-major order. The number of elements must fit the shape.
+    #[inline]
+    pub fn from_data(info: AbstractArray, data: Data) -> Self {
+        let storage = Storage::Own(data);
+        Self { info, storage }
+    }
+
+    /// Returns the elements in row-major order.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "only inlined code is compiled for the wide instruction sets"
+    )]
+    pub fn data(&self) -> &Data {
+        match &self.storage {
+            Storage::Own(data) => data,
+            Storage::Of(array) => array.own_data(),
         }
+    }
+
+    fn own_data(&self) -> &Data {
+        match &self.storage {
+            Storage::Own(data) => data,
+            Storage::Of(_) => bug("an array with memory of its own"),
+        }
+    }
+
+    /// Returns the elements for writing. Copies them if another array has them, too.
+    pub fn data_mut(&mut self) -> &mut Data {
+        if let Storage::Of(array) = &self.storage {
+            let array = Arc::clone(array);
+            // This array must not be a handle of the other one any more.
+            self.storage = Storage::EMPTY;
+            self.storage = Storage::Own(Self::into_data(array));
+        }
+        match &mut self.storage {
+            Storage::Own(data) => data,
+            Storage::Of(_) => bug("elements that were copied"),
+        }
+    }
+
+    /// Returns whether no other array has the same memory.
+    pub(crate) fn has_own_memory(&self) -> bool {
+        match &self.storage {
+            Storage::Own(_) => true,
+            Storage::Of(array) => Arc::strong_count(array) == 1,
+        }
+    }
+
+    /// Moves the elements out of an array, unless another array has them, too.
+    pub(crate) fn take_data(&mut self) -> Option<Data> {
+        match &mut self.storage {
+            Storage::Own(data) => Some(std::mem::replace(data, Data::Bool(Vec::new()))),
+            Storage::Of(array) => Arc::get_mut(array)?.take_data(),
+        }
+    }
+
+    /// Returns a copy of the elements.
+    fn copied(&self) -> Data {
+        with_bits!(self.dtype(), T => {
+            let mut copy = reused_bits::<T>(self.dtype(), self.info.len());
+            copy.copy_from_slice(self.bits());
+            <T as Bits>::data(copy, self.dtype())
+        })
     }
 
     /// Returns an array with arbitrary elements: zeros, or old values of reused memory. The caller must overwrite all
@@ -285,9 +383,8 @@ impl Array {
 
     /// Returns an array in memory that the pool has, with old values.
     fn from_pool(info: &AbstractArray) -> Option<Self> {
-        with_bits!(info.dtype, T => memory::take::<T>(info.len()).map(|bits| Self {
-            info: info.clone(),
-            data: <T as Bits>::data(bits, info.dtype),
+        with_bits!(info.dtype, T => memory::take::<T>(info.len()).map(|bits| {
+            Self::from_data(info.clone(), <T as Bits>::data(bits, info.dtype))
         }))
     }
 
@@ -306,17 +403,14 @@ impl Array {
     pub fn from_bits<T: Bits>(dtype: DType, shape: impl AsRef<[usize]>, bits: Vec<T>) -> Self {
         let info = AbstractArray::new(dtype, shape);
         debug_assert_eq!(info.len(), bits.len(), "elements for {info}");
-        Self {
-            data: T::data(bits, dtype),
-            info,
-        }
+        Self::from_data(info, T::data(bits, dtype))
     }
 
     /// Returns the bits of the elements. `T` must be the type that `with_bits` selects for the dtype.
     #[inline]
     #[track_caller]
     pub fn bits<T: Bits>(&self) -> &[T] {
-        match T::slice(&self.data) {
+        match T::slice(self.data()) {
             Some(bits) => bits,
             None => wrong_bits(self.dtype()),
         }
@@ -327,7 +421,7 @@ impl Array {
     #[track_caller]
     pub fn bits_mut<T: Bits>(&mut self) -> &mut [T] {
         let dtype = self.dtype();
-        match T::slice_mut(&mut self.data) {
+        match T::slice_mut(self.data_mut()) {
             Some(bits) => bits,
             None => wrong_bits(dtype),
         }
@@ -348,12 +442,11 @@ impl Array {
     /// elements.
     pub fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
-            Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
-            Err(shared) => with_bits!(shared.dtype(), T => {
-                let mut copy = reused_bits::<T>(shared.dtype(), shared.info.len());
-                copy.copy_from_slice(shared.bits());
-                <T as Bits>::data(copy, shared.dtype())
-            }),
+            Ok(mut array) => match std::mem::replace(&mut array.storage, Storage::EMPTY) {
+                Storage::Own(data) => data,
+                Storage::Of(array) => Self::into_data(array),
+            },
+            Err(shared) => shared.copied(),
         }
     }
 
@@ -373,7 +466,7 @@ impl Array {
     #[inline]
     #[track_caller]
     pub fn elements<T: ArrayElement>(&self) -> &[T] {
-        match T::slice(&self.data) {
+        match T::slice(self.data()) {
             Some(elements) => elements,
             None => wrong_storage(T::dtype(), self.dtype()),
         }
@@ -384,7 +477,7 @@ impl Array {
     #[track_caller]
     pub fn elements_mut<T: ArrayElement>(&mut self) -> &mut [T] {
         let dtype = self.dtype();
-        match T::slice_mut(&mut self.data) {
+        match T::slice_mut(self.data_mut()) {
             Some(elements) => elements,
             None => wrong_storage(T::dtype(), dtype),
         }
@@ -401,20 +494,33 @@ impl Array {
         }
     }
 
-    /// Changes the shape of an array. The new shape must have the same number of elements.
+    /// Changes the shape of an array. The new shape must have the same number of elements. If there is another handle of the array,
+    /// both arrays have the same memory.
     pub fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
-        let mut array = Arc::unwrap_or_clone(this);
-        array.info.shape = Shape::from(shape.as_ref());
-        array
+        let shape = Shape::from(shape.as_ref());
+        match Arc::try_unwrap(this) {
+            Ok(mut array) => {
+                array.info.shape = shape;
+                array
+            }
+            Err(shared) => Self {
+                info: AbstractArray::new(shared.dtype(), shape),
+                storage: Storage::Of(match &shared.storage {
+                    Storage::Own(_) => shared,
+                    Storage::Of(array) => Arc::clone(array),
+                }),
+            },
+        }
     }
 }
 
 impl Drop for Array {
     fn drop(&mut self) {
-        let data = std::mem::replace(&mut self.data, Data::Bool(Vec::new()));
-        with_bits!(self.info.dtype, T => if let Some(bits) = <T as Bits>::vector(data) {
-            memory::give(bits);
-        });
+        if let Storage::Own(data) = std::mem::replace(&mut self.storage, Storage::EMPTY) {
+            with_bits!(self.info.dtype, T => if let Some(bits) = <T as Bits>::vector(data) {
+                memory::give(bits);
+            });
+        }
     }
 }
 

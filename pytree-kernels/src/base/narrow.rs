@@ -264,10 +264,7 @@ pub fn widened_part(array: &Array, range: Range<usize>) -> Array {
         let by_sign = matches!(dtype, DType::I8 | DType::I16);
         u32::data(widened_integers(array, range, by_sign), wide(dtype))
     };
-    Array {
-        info: AbstractArray::new(wide(dtype), [length]),
-        data,
-    }
+    Array::from_data(AbstractArray::new(wide(dtype), [length]), data)
 }
 
 /// Returns the bits of integers of 8 or 16 bits, extended to 32 bits.

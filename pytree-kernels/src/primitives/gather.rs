@@ -10,7 +10,7 @@ use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::instructions::arch;
 use crate::base::narrow::{Half, narrowed, widened};
 use crate::base::shape::Shape;
-use crate::base::threads::share_chunks;
+use crate::base::threads::{self, share, share_chunks};
 use crate::primitives::reduction::{Number, with_number};
 
 /// How an update is combined with an element.
@@ -53,7 +53,6 @@ pub fn scatter_add(
     shape: Shape,
 ) -> Array {
     let indices = widened(indices);
-    let positions = &mut Positions::new(&indices, blocks.length, outside);
     if let Some(half) = Half::of(updates.dtype()) {
         if blocks.after < LONG {
             let wide = widened(updates);
@@ -61,13 +60,14 @@ pub fn scatter_add(
             return narrowed(&sums, updates.dtype());
         }
         let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
+        let positions = &mut Positions::new(&indices, blocks.length, outside);
         add_halves(half, result.bits_mut(), updates.bits(), positions, blocks);
         return result;
     }
     let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
     with_number!(updates.dtype(), T => {
         let sums = T::of_mut(&mut result);
-        scatter_blocks(sums, T::of(updates), positions, blocks, <T as Number>::plus);
+        scatter_blocks(sums, T::of(updates), (&indices, outside), blocks, <T as Number>::plus);
     });
     result
 }
@@ -82,13 +82,10 @@ pub fn scatter(
     blocks: &Blocks,
 ) -> Array {
     let indices = widened(indices);
-    let positions = &mut Positions::new(&indices, blocks.length, Outside::Drop);
-    let mut result = Array {
-        info: operand.info.clone(),
-        data: Array::into_data(operand),
-    };
+    let info = operand.info.clone();
+    let mut result = Array::from_data(info, Array::into_data(operand));
     with_wide!(result.dtype(), T => {
-        combined(by, result.elements_mut::<T>(), updates.elements(), positions, blocks);
+        combined(by, result.elements_mut::<T>(), updates.elements(), &indices, blocks);
     });
     result
 }
@@ -125,15 +122,16 @@ fn combined<T: Combined>(
     by: ScatterBy,
     operand: &mut [T],
     updates: &[T],
-    positions: &mut Positions<'_>,
+    indices: &Array,
     blocks: &Blocks,
 ) {
+    let indices = (indices, Outside::Drop);
     match by {
-        ScatterBy::Multiply => scatter_blocks(operand, updates, positions, blocks, T::times),
-        ScatterBy::Max => scatter_blocks(operand, updates, positions, blocks, |x, y| {
+        ScatterBy::Multiply => scatter_blocks(operand, updates, indices, blocks, T::times),
+        ScatterBy::Max => scatter_blocks(operand, updates, indices, blocks, |x, y| {
             if x > y || x != x { x } else { y }
         }),
-        ScatterBy::Min => scatter_blocks(operand, updates, positions, blocks, |x, y| {
+        ScatterBy::Min => scatter_blocks(operand, updates, indices, blocks, |x, y| {
             if x < y || x != x { x } else { y }
         }),
     }
@@ -165,14 +163,14 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// Returns the positions of `count` indices, at most [`BLOCK`], beginning with the index `start`. The position of a dropped
+    /// Returns the positions of `count` indices, beginning with the index `start`. The position of a dropped
     /// update is out of range.
     fn at(&mut self, start: usize, count: usize) -> &[usize] {
         if start < self.first || start + count > self.first + self.computed.len() {
-            let end = self.indices.info.len().min(start + BLOCK);
+            let end = start + count;
             self.first = start;
             self.computed.resize(end - start, 0);
-            match &self.indices.data {
+            match self.indices.data() {
                 Data::I32(indices) => self.compute(&indices[start..end]),
                 Data::I64(indices) => self.compute(&indices[start..end]),
                 Data::U32(indices) => self.compute(&indices[start..end]),
@@ -283,8 +281,8 @@ fn gather_blocks<T: Bits>(dtype: DType, source: &[T], indices: &Array, blocks: &
     result
 }
 
-/// The least number of elements of a block whose sums in half precision are computed block by block: the order of the updates then
-/// takes less memory than the updates.
+/// The least number of elements of a long block. The sums of long blocks in half precision are computed block by block: the order of the
+/// updates then takes less memory than the updates.
 const LONG: usize = 16;
 
 /// Adds each block of half-precision `updates` to the zeros of `result` at the update's position. Only the sums of one position are wide
@@ -332,13 +330,14 @@ fn add_halves(
     }
 }
 
-/// Combines each block of `updates` with the block of `result` at the update's position.
+/// Combines each block of `updates` with the block of `result` at the update's position. Threads share the rows of the result, or the
+/// positions of a row with long blocks. Each thread visits all updates of its row in their order, and combines those of its own positions.
 fn scatter_blocks<T: ArrayElement>(
     result: &mut [T],
     updates: &[T],
-    positions: &mut Positions<'_>,
+    (indices, outside): (&Array, Outside),
     blocks: &Blocks,
-    combine: impl Fn(T, T) -> T,
+    combine: impl Fn(T, T) -> T + Sync,
 ) {
     let Blocks {
         batch,
@@ -346,35 +345,87 @@ fn scatter_blocks<T: ArrayElement>(
         after,
         length,
     } = *blocks;
-    let per_row = positions.indices.info.len() / batch.max(1);
+    let per_row = indices.info.len() / batch.max(1);
     if updates.is_empty() || result.is_empty() {
         return;
     }
-    for example in 0..batch {
+    let is_divided = batch * before < threads::count() && after >= LONG;
+    let ranges = if is_divided { threads::count() } else { 1 };
+    let range = length.div_ceil(ranges);
+    let rows = result.chunks_exact_mut(length * after).enumerate();
+    let parts = rows.flat_map(|(row, elements)| {
+        let parts = elements.chunks_mut(range * after).enumerate();
+        parts.map(move |(part, elements)| (row, part * range, elements))
+    });
+    share(updates.len(), parts.collect(), |(row, first, elements)| {
+        let elements: &mut [T] = elements;
+        let mut positions = Positions::new(indices, length, outside);
         for start in (0..per_row).step_by(BLOCK) {
             let count = (per_row - start).min(BLOCK);
-            let positions = positions.at(example * per_row + start, count);
-            for row in example * before..(example + 1) * before {
-                let updates = &updates[(row * per_row + start) * after..][..count * after];
-                let result = &mut result[row * length * after..][..length * after];
-                if after == 1 {
-                    for (&position, &update) in positions.iter().zip(updates) {
-                        if let Some(element) = result.get_mut(position) {
-                            *element = combine(*element, update);
-                        }
-                    }
-                    continue;
-                }
-                for (&position, update) in positions.iter().zip(updates.chunks_exact(after)) {
-                    if position >= length {
-                        continue;
-                    }
-                    let target = &mut result[position * after..][..after];
-                    for (element, &update) in target.iter_mut().zip(update) {
+            let positions = positions.at(row / before * per_row + start, count);
+            let updates = &updates[(row * per_row + start) * after..][..count * after];
+            if after == 1 {
+                for (&position, &update) in positions.iter().zip(updates) {
+                    if let Some(element) = elements.get_mut(position) {
                         *element = combine(*element, update);
                     }
                 }
+                continue;
             }
+            for (&position, update) in positions.iter().zip(updates.chunks_exact(after)) {
+                let position = position.wrapping_sub(first);
+                if position >= elements.len() / after {
+                    continue;
+                }
+                let target = &mut elements[position * after..][..after];
+                for (element, &update) in target.iter_mut().zip(update) {
+                    *element = combine(*element, update);
+                }
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enough updates of few positions for several threads, some out of range. The order of the sums matters.
+    #[test]
+    fn updates_are_combined_in_order() {
+        for (before, after, length) in [(1, 1, 1000), (1, 16, 1001), (2, 1, 7), (5, 2, 100)] {
+            let count = 9_000;
+            let blocks = Blocks {
+                batch: 1,
+                before,
+                after,
+                length,
+            };
+            let indices: Vec<i32> = (0..)
+                .map(|n: i32| n.wrapping_mul(7919) % 1100)
+                .take(count)
+                .collect();
+            let update = |number: usize| 1.0 / (number % 1013 + 1) as f32;
+            let updates: Vec<f32> = (0..before * count * after).map(update).collect();
+            let mut expected = vec![0.0; before * length * after];
+            for row in 0..before {
+                for (number, &index) in indices.iter().enumerate() {
+                    let from_start =
+                        index as isize + if index < 0 { length.cast_signed() } else { 0 };
+                    let Ok(position) = usize::try_from(from_start) else {
+                        continue;
+                    };
+                    for column in 0..if position < length { after } else { 0 } {
+                        expected[(row * length + position) * after + column] +=
+                            updates[(row * count + number) * after + column];
+                    }
+                }
+            }
+            let shape = Shape::from(&[before, length, after][..]);
+            let updates = Array::new([before, count, after], updates);
+            let indices = Array::new([count], indices);
+            let found = scatter_add(&updates, &indices, Outside::Drop, &blocks, shape);
+            assert_eq!(found.elements::<f32>(), expected, "{blocks:?}");
         }
     }
 }

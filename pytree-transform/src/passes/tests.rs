@@ -44,7 +44,7 @@ fn left_of_given(
         optimized.evaluate(std::slice::from_ref(&x)),
         jaxpr.evaluate(&[x]),
     );
-    let text = |tensors: &[Tensor]| format!("{:?}", tensors[0].array().map(|array| &array.data));
+    let text = |tensors: &[Tensor]| format!("{:?}", tensors[0].array().map(|array| array.data()));
     assert_eq!(text(&found), text(&expected), "{jaxpr}\n{optimized}");
     optimized
         .equations

@@ -168,7 +168,7 @@ fn is_identity(axes: &[usize]) -> bool {
 /// Returns the value of a concrete tensor without axes, if an f64 represents it exactly.
 pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
     let array = operand.array().filter(|_| operand.rank() == 0)?;
-    match &array.data {
+    match array.data() {
         Data::I64(elements) if elements[0].unsigned_abs() >= 1 << 53 => None,
         data => data.to_f64().first().copied(),
     }

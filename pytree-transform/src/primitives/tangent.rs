@@ -52,10 +52,8 @@ impl Primitive for WithTangent {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [value, _] = take(operands);
-        one(Array {
-            info: value.info.clone(),
-            data: Array::into_data(value),
-        })
+        let shape = value.info.shape.clone();
+        one(Array::reshaped(value, shape))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

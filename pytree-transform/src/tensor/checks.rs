@@ -138,7 +138,7 @@ impl Summary {
             infs: 0,
             range: None,
         };
-        for x in array.data.to_f64() {
+        for x in array.data().to_f64() {
             if x.is_nan() {
                 summary.nans += 1;
             } else if x.is_infinite() {

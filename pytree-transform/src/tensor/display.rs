@@ -72,7 +72,7 @@ fn write_unread(tensor: &Tensor, error: &TensorError, f: &mut fmt::Formatter<'_>
 }
 
 fn display(array: &Array, style: Style) -> String {
-    match &array.data {
+    match array.data() {
         _ if style.is_given() => {}
         Data::F32(elements) if array.shape().is_empty() => {
             return scalar(f64::from(elements[0]), &format!("{:e}", elements[0]));

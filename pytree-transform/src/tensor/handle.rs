@@ -301,7 +301,7 @@ impl Tensor {
     /// Returns [`TensorError::Read`] if the elements have another type. Returns [`TensorError::Traced`] under `jit` and
     /// `vmap`.
     pub fn read<T: TensorElement>(&self) -> Result<&[T], TensorError> {
-        T::slice(&self.value()?.data).ok_or_else(|| TensorError::Read {
+        T::slice(self.value()?.data()).ok_or_else(|| TensorError::Read {
             expected: T::DTYPE,
             found: self.info().clone(),
         })
@@ -431,7 +431,7 @@ impl pytree_core::Leaf for Tensor {
         mapped_axes(self)
     }
     fn values(&self) -> Option<Vec<f64>> {
-        self.value().ok().map(|array| array.data.to_f64())
+        self.value().ok().map(|array| array.data().to_f64())
     }
     fn storage_identity(&self) -> Option<usize> {
         (!self.is_traced()).then(|| self.handle())

@@ -99,7 +99,7 @@ impl Offers {
             Some(product) => product,
             None => Arc::get_mut(array)?,
         };
-        let data = std::mem::replace(&mut memory.data, Data::Bool(Vec::new()));
+        let data = memory.take_data()?;
         self.taken[input] = Some(result);
         Some(data)
     }
@@ -125,10 +125,7 @@ impl<'k, F: Float> Prepared<'k, F> {
             let data = { store.takes.iter() }
                 .find_map(|&input| memory.take(&mut arrays[input], input, position));
             results.push(match data {
-                Some(data) => Array {
-                    info: store.info.clone(),
-                    data,
-                },
+                Some(data) => Array::from_data(store.info.clone(), data),
                 None => Array::reused(&store.info),
             });
         }

@@ -142,7 +142,7 @@ impl<F: Float> Run<'_, '_, F> {
     #[inline(always)]
     fn request(&self, input: usize, start: usize, end: usize) {
         let elements = match self.sources[input] {
-            Source::Array(array) => F::slice(&array.data).map(|elements| &elements[start..end]),
+            Source::Array(array) => F::slice(array.data()).map(|elements| &elements[start..end]),
             Source::Result(result) => {
                 F::own(&self.part.slots[result]).map(|elements| elements.slice(start, end - start))
             }

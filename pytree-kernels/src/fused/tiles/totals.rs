@@ -68,7 +68,7 @@ impl Total {
             return Array::new(&self.info.shape, results);
         }
         let mut array = Array::reused(&AbstractArray::new(F::dtype(), &self.info.shape));
-        let target = expect_some(F::slice_mut(&mut array.data), OWN);
+        let target = expect_some(F::slice_mut(array.data_mut()), OWN);
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));
         } else {

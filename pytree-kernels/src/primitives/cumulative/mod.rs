@@ -50,7 +50,7 @@ impl Run {
             reverse: self.reverse,
         };
         let data = Array::into_data(operand);
-        (Array { info, data }, rows)
+        (Array::from_data(info, data), rows)
     }
 }
 

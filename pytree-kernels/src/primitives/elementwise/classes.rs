@@ -58,7 +58,7 @@ impl<'a> Memory<'a> {
         if let Some(half) = Half::of(array.dtype()) {
             return Self::Half(half, Target::new(array.bits_mut()));
         }
-        match &mut array.data {
+        match array.data_mut() {
             Data::Bool(elements) => Self::Bool(Target::new(elements)),
             Data::F32(elements) => Self::F32(Target::new(elements)),
             Data::F64(elements) => Self::F64(Target::new(elements)),
@@ -127,7 +127,7 @@ impl Class for f32 {
     #[inline(always)]
     fn load(array: &Array, start: usize, tile: &mut [Self]) {
         let end = start + tile.len();
-        match (Half::of(array.dtype()), &array.data) {
+        match (Half::of(array.dtype()), array.data()) {
             (Some(half), _) => half.widen(&array.bits()[start..end], tile),
             (None, Data::F32(elements)) => tile.copy_from_slice(&elements[start..end]),
             _ => other_class(),
@@ -167,7 +167,7 @@ macro_rules! single_classes {
 
             #[inline(always)]
             fn load(array: &Array, start: usize, tile: &mut [Self]) {
-                match &array.data {
+                match array.data() {
                     Data::$variant(elements) => {
                         tile.copy_from_slice(&elements[start..start + tile.len()]);
                     }
@@ -216,7 +216,7 @@ macro_rules! integer_class {
             #[inline(never)]
             fn load(array: &Array, start: usize, tile: &mut [Self]) {
                 let end = start + tile.len();
-                match &array.data {
+                match array.data() {
                     $(Data::$variant(elements) => widen(&elements[start..end], tile),)*
                     _ => other_class(),
                 }

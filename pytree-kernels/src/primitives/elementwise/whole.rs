@@ -37,7 +37,8 @@ const OPERANDS: &str = "operands whose elements are repeated by a pattern";
 /// Applies an operation to each element.
 pub fn unary(operation: Unary, operand: Arc<Array>) -> Array {
     if operation == Unary::StopGradient {
-        return Arc::unwrap_or_clone(operand);
+        let shape = operand.info.shape.clone();
+        return Array::reshaped(operand, shape);
     }
     let (dtype, result) = (operand.dtype(), operand.info.clone());
     with_class!(dtype, C => {
@@ -307,7 +308,8 @@ fn source(
 ) -> Source {
     let length = result.len();
     let fits = operand.dtype() == result.dtype && operand.info.len() == length;
-    if let Some(memory) = memory.filter(|memory| memory.is_none() && fits) {
+    let is_free = fits && operand.has_own_memory();
+    if let Some(memory) = memory.filter(|memory| memory.is_none() && is_free) {
         match Arc::try_unwrap(operand) {
             Ok(mut array) => {
                 array.info.shape.clone_from(&result.shape);
@@ -373,7 +375,7 @@ fn direct<'a, C: Class>(
 ) -> Option<Operand<'a, C>> {
     match source {
         Source::Array(array) => {
-            let elements = C::slice(&array.data)?;
+            let elements = C::slice(array.data())?;
             Some(Operand::new(&elements[start..start + count]))
         }
         Source::Result => Some(Operand::of_result(C::own(memory)?, start, count)),

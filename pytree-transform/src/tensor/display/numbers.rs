@@ -212,7 +212,7 @@ pub(super) fn item(array: &Array, position: usize, style: Style) -> Item {
             value.to_string()
         })
     };
-    match &array.data {
+    match array.data() {
         Data::Bool(elements) => {
             Item::Text(if elements[position] { "True" } else { "False" }.to_owned())
         }
@@ -274,11 +274,11 @@ impl Format {
                 Item::Float(float) => floats.push(float),
             }
         }
-        if matches!(array.data, Data::Bool(_)) && !array.shape().is_empty() {
+        if matches!(array.data(), Data::Bool(_)) && !array.shape().is_empty() {
             // Like NumPy, pad `True` to the width of `False`, even if the array has no `False`.
             width = width.max(5);
         }
-        if matches!(array.data, Data::BF16(_)) && !style.is_given() {
+        if matches!(array.data(), Data::BF16(_)) && !style.is_given() {
             // NumPy does not align the elements of a dtype from another package, and bf16 is from the package
             // `ml_dtypes`.
             width = style.width;
