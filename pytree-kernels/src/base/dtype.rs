@@ -152,7 +152,7 @@ macro_rules! elements {
         )]
         impl ArrayElement for $element {
             const HAS_WIDE_LOOPS: bool =
-                matches!(DType::$dtype, DType::I32 | DType::F32 | DType::F64);
+                matches!(DType::$dtype, DType::I32 | DType::I64 | DType::F32 | DType::F64);
             #[inline]
             fn dtype() -> DType {
                 DType::$dtype

@@ -315,15 +315,36 @@ pub(crate) trait Convert<R>: Class {
     fn convert(self, range: (i64, i64)) -> R;
 }
 
+/// Converts a float to an integer as `as` does, but in steps for which the compiler finds wide instructions.
+macro_rules! saturated {
+    ($number:expr, $float:ident, $integer:ident) => {{
+        let number = if $number.is_nan() { 0.0 } else { $number };
+        let least = $integer::MIN as $float;
+        // The greatest float below 2³¹ or 2⁶³.
+        let greatest = $float::from_bits((-least).to_bits() - 1);
+        let inside = if number > least { number } else { least };
+        let inside = if inside < greatest { inside } else { greatest };
+        // SAFETY: the number is not NaN, and the integer part of it is in the range of the integer.
+        let integer = unsafe { inside.to_int_unchecked::<$integer>() };
+        if number > greatest {
+            $integer::MAX
+        } else {
+            integer
+        }
+    }};
+}
+
 macro_rules! conversions {
     ($($from:ty => $to:ty: |$number:ident, $range:ident| $converted:expr;)*) => {$(
         #[allow(
+            clippy::cast_lossless,
             clippy::cast_possible_truncation,
             clippy::cast_precision_loss,
             clippy::float_cmp,
             clippy::no_effect_underscore_binding,
             unused_variables,
             trivial_numeric_casts,
+            unsafe_code,
             reason = "converting is what this does, and its rule is that of `as`"
         )]
         impl Convert<$to> for $from {
@@ -338,13 +359,13 @@ macro_rules! conversions {
 conversions! {
     f32 => f32: |x, range| x;
     f32 => f64: |x, range| x.into();
-    f32 => i32: |x, range| (x as i32).clamp(range.0 as i32, range.1 as i32);
-    f32 => i64: |x, range| (x as i64).clamp(range.0, range.1);
+    f32 => i32: |x, range| saturated!(x, f32, i32).clamp(range.0 as i32, range.1 as i32);
+    f32 => i64: |x, range| saturated!(x, f32, i64).clamp(range.0, range.1);
     f32 => bool: |x, range| x != 0.0;
     f64 => f32: |x, range| x as f32;
     f64 => f64: |x, range| x;
-    f64 => i32: |x, range| (x as i32).clamp(range.0 as i32, range.1 as i32);
-    f64 => i64: |x, range| (x as i64).clamp(range.0, range.1);
+    f64 => i32: |x, range| saturated!(x, f64, i32).clamp(range.0 as i32, range.1 as i32);
+    f64 => i64: |x, range| saturated!(x, f64, i64).clamp(range.0, range.1);
     f64 => bool: |x, range| x != 0.0;
     i32 => f32: |x, range| x as f32;
     i32 => f64: |x, range| x.into();

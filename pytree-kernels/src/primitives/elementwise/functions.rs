@@ -166,6 +166,10 @@ trait Integer: Sized {
     /// Returns a power, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1, and 0 for other bases.
     /// JAX does not define the negative powers of other bases, and NumPy raises an error.
     fn power(self, exponent: Self) -> Self;
+    /// Returns the quotient by a number other than 0, rounded toward zero, of numbers of 32 bits. It wraps around. The quotient of f64
+    /// numbers, for which there are wide instructions, is never rounded up to an integer: it is further below the integer than the
+    /// distance of two f64 numbers.
+    fn short_quotient(self, divisor: Self) -> Self;
 }
 
 /// The integer types in which kernels compute. The lower bits of a result are those of the arithmetic of a narrower dtype, which wraps
@@ -198,6 +202,20 @@ macro_rules! integers {
                 }
                 power
             }
+
+            #[inline(always)]
+            #[allow(
+                unsafe_code,
+                clippy::cast_possible_truncation,
+                clippy::cast_lossless,
+                trivial_numeric_casts,
+                reason = "the quotient has at most 33 bits, and wraps around in i32"
+            )]
+            fn short_quotient(self, divisor: Self) -> Self {
+                let quotient = self as f64 / divisor as f64;
+                // SAFETY: the quotient is finite and fits i64, because both numbers have 32 bits and the divisor is not 0.
+                unsafe { quotient.to_int_unchecked::<i64>() as Self }
+            }
         }
 
         impl Kernels for $integer {
@@ -227,11 +245,20 @@ macro_rules! integers {
                 // A shift by the width of the dtype or more returns the fill value.
                 let width = Self::from(own.count_ones().cast_signed());
                 let inside = |r: Self| (0..width).contains(&r);
+                let is_short = width <= 32;
                 match operation {
                     Binary::Add => elements.zip(Self::wrapping_add),
                     Binary::Sub => elements.zip(Self::wrapping_sub),
                     Binary::Mul => elements.zip(Self::wrapping_mul),
                     // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
+                    Binary::Div if is_short => elements.zip(#[inline(always)] |l, r| {
+                        let quotient = l.short_quotient(if r == 0 { 1 } else { r });
+                        if r == 0 { -1 } else { quotient }
+                    }),
+                    Binary::Rem if is_short => elements.zip(#[inline(always)] |l, r| {
+                        let quotient = l.short_quotient(if r == 0 { 1 } else { r });
+                        if r == 0 { l } else { l.wrapping_sub(quotient.wrapping_mul(r)) }
+                    }),
                     Binary::Div => elements.zip(|l, r| if r == 0 { -1 } else { l.wrapping_div(r) }),
                     Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
                     Binary::Pow => elements.zip(Self::power),
@@ -282,5 +309,41 @@ impl Kernels for bool {
             Binary::Xor => elements.zip(|l, r| l ^ r),
             _ => no_kernel(&operation, dtype),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_quotients_round_toward_zero() {
+        let near = |number: i64| (number - 3..=number + 3).chain([-number]);
+        let numbers = [
+            0,
+            7,
+            1000,
+            0xFFFF,
+            1 << 20,
+            i64::from(i32::MAX),
+            i64::from(u32::MAX),
+        ];
+        let numbers: Vec<i64> = numbers.into_iter().flat_map(near).collect();
+        for (&left, &right) in numbers
+            .iter()
+            .flat_map(|left| numbers.iter().map(move |right| (left, right)))
+        {
+            if right != 0 {
+                assert_eq!(left.short_quotient(right), left / right, "{left} / {right}");
+            }
+            let narrow = [left, right].map(i32::try_from);
+            if let [Ok(left), Ok(right)] = narrow
+                && right != 0
+            {
+                let expected = left.wrapping_div(right);
+                assert_eq!(left.short_quotient(right), expected, "{left} / {right}");
+            }
+        }
+        assert_eq!(i32::MIN.short_quotient(-1), i32::MIN);
     }
 }

@@ -184,7 +184,7 @@ pub(crate) fn compare_loop<C: Class>(
     operands: [Operand<'_, C>; 2],
     output: Output<'_, bool>,
 ) {
-    dispatch::<bool, _>(Compared {
+    dispatch::<C, _>(Compared {
         comparison,
         operands,
         output,
