@@ -141,7 +141,7 @@ impl Key {
         let small = knuth(self, &is_small.select(&rate, &Tensor::zeros_like(&rate)));
         // A rate that is not large must not end the loop earlier or later than in JAX.
         let large = is_large.select(&rate, &Tensor::full_like(&rate, 1e5));
-        let drawn = is_small.select(&small, &rejected(self, &large));
+        let drawn = is_small.select(&small, &rejected(self, &large, &is_large.any()));
         let drawn = rate.equal(0.0).select(&Tensor::zeros_like(&drawn), &drawn);
         (is_small | is_large).select(&drawn, &Tensor::full_like(&drawn, -1))
     }
@@ -224,11 +224,12 @@ fn knuth(key: &Key, rate: &Tensor) -> Tensor {
     counts - 1
 }
 
-/// Returns Poisson numbers for large λ: draws from a transformed uniform distribution until all numbers are accepted.
+/// Returns Poisson numbers for large λ: draws from a transformed uniform distribution until all numbers are accepted. Draws nothing if
+/// no number is used.
 ///
 /// A number is accepted by a comparison of sums whose terms are near 10⁶, where one rounding more changes a number of
 /// about one in a hundred keys. So each product that XLA adds without rounding is added without rounding here.
-fn rejected(key: &Key, rate: &Tensor) -> Tensor {
+fn rejected(key: &Key, rate: &Tensor, is_used: &Tensor) -> Tensor {
     let shape = rate.shape().to_vec();
     let log_rate = rate.log();
     let number = |number: f32| Tensor::from(number);
@@ -237,8 +238,8 @@ fn rejected(key: &Key, rate: &Tensor) -> Tensor {
     let inverse_alpha = 1.1328 / (&b - 3.4) + 1.1239;
     let v_limit = 0.9277 - 3.6224 / (&b - 2.0);
     let negative_rate = -rate;
-    let none = Tensor::full(DType::Bool, &shape, false);
-    let start = (Tensor::full_like(rate, -1.0), none, key.clone());
+    let accepted = (!is_used).broadcast_to(&shape);
+    let start = (Tensor::full_like(rate, -1.0), accepted, key.clone());
     let (numbers, ..) = while_loop(
         |(_, accepted, _): &(Tensor, Tensor, Key)| !accepted.all(),
         |(numbers, accepted, key): (Tensor, Tensor, Key)| {
