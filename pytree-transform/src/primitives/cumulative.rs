@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::PerAxis;
+use pytree_kernels::base::shape::{PerAxis, Shape};
 use pytree_kernels::primitives::cumulative::{self, Cumulation, Run};
 use pytree_kernels::primitives::elementwise::Binary;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{binary, log_add_exp};
-use crate::primitives::shape::batched_axis;
-use crate::primitives::slice::{concatenate, pad, reverse, slice};
+use crate::primitives::shape::{batched_axis, reshape};
+use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
@@ -201,16 +201,21 @@ fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let before = part(&odd, 0, (count - 1) / 2, 1);
     let even = combine(cumulation, &before, &part(x, 2, count, 2));
     let even = or_panic(concatenate(&[&part(x, 0, 1, 1), &even], axis));
-    let spread = |tensor: &Tensor, low: isize| {
-        let mut lows: PerAxis<isize> = smallvec![0; tensor.rank()];
-        let mut highs = lows.clone();
-        let mut interior: PerAxis = smallvec![0; tensor.rank()];
-        let taken = low + (2 * tensor.shape()[axis]).cast_signed() - 1;
-        (lows[axis], highs[axis], interior[axis]) = (low, count.cast_signed() - taken, 1);
-        let zero = Tensor::constant(tensor.dtype(), 0.0);
-        or_panic(pad(tensor, &zero, &lows, &highs, &interior))
-    };
-    spread(&even, 0) + spread(&odd, 1)
+    // The results in their order: an even one and an odd one, and last an even one if their number is odd.
+    let pairs = count / 2;
+    let mut shape = Shape::from(odd.shape());
+    shape.insert(axis + 1, 1);
+    let column = |tensor: &Tensor| or_panic(reshape(tensor, &shape));
+    let columns = [column(&part(&even, 0, pairs, 1)), column(&odd)];
+    let joined = or_panic(concatenate(&[&columns[0], &columns[1]], axis + 1));
+    let mut shape = Shape::from(odd.shape());
+    shape[axis] = 2 * pairs;
+    let joined = or_panic(reshape(&joined, &shape));
+    if count.is_multiple_of(2) {
+        return joined;
+    }
+    let last = part(&even, pairs, pairs + 1, 1);
+    or_panic(concatenate(&[&joined, &last], axis))
 }
 
 impl Primitive for Cumulative {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
@@ -75,11 +76,15 @@ impl ScatterAdd {
             convert(indices, DType::I64)?
         };
         let number = |number: f64| Tensor::constant(indices.dtype(), number);
-        // `-length` is the least index. An unsigned dtype cannot hold `-length`, and the conversion replaces it by 0.
         let length = self.length as f64;
-        let not_before = compare(Comparison::Ge, indices, &number(-length))?;
         let below = compare(Comparison::Lt, indices, &number(length))?;
-        let is_inside = binary(Binary::And, &not_before, &below)?;
+        // `-length` is the least index.
+        let is_inside = if indices.dtype().kind() == NumberKind::Unsigned {
+            below
+        } else {
+            let not_before = compare(Comparison::Ge, indices, &number(-length))?;
+            binary(Binary::And, &not_before, &below)?
+        };
         let after = self.axis + indices.rank() - self.batch_axes;
         let places: PerAxis = (0..self.batch_axes).chain(self.axis..after).collect();
         let is_inside = broadcast_in_dim(&is_inside, updates.shape(), &places)?;
