@@ -16,7 +16,7 @@ use crate::primitives::elementwise::blocks::{
 use crate::primitives::elementwise::classes::with_class;
 use crate::primitives::elementwise::{
     Binary, Comparison, Elementwise, Unary, Zip, binary_loop, compare_loop, compare_tile,
-    conversion_loop, unary_loop,
+    conversion_loop, select_loop, unary_loop,
 };
 
 /// The two operands of an operation, and the memory for its result.
@@ -122,9 +122,8 @@ impl Tiles {
                 })));
             }
             Elementwise::Select => with_class!(to, C => run!(C, output => {
-                let [on_true, on_false] = self.pair(&operands[1..], here);
                 let condition = self.operand::<bool>(operands[0], here);
-                each_three(condition, on_true, on_false, output, select_unpredictable);
+                select_loop(condition, self.pair(&operands[1..], here), output);
             })),
         }
     }

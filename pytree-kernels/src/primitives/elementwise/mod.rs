@@ -11,7 +11,7 @@ mod whole;
 pub(crate) use self::functions::{Kernels, Map, Zip};
 pub use self::whole::{binary, compare, converted, select, unary};
 pub(crate) use self::whole::{
-    binary_loop, compare_loop, compare_tile, conversion_loop, unary_loop,
+    binary_loop, compare_loop, compare_tile, conversion_loop, select_loop, unary_loop,
 };
 use crate::base::dtype::DType;
 

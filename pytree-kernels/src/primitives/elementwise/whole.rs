@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::array::{Array, Operands};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::instructions::dispatch;
+use crate::base::instructions::{arch, dispatch};
 use crate::base::pattern::{Pattern, common_shape};
 use crate::base::target::Target;
 use crate::base::threads;
@@ -191,6 +191,20 @@ pub(crate) fn compare_loop<C: Class>(
     });
 }
 
+/// Chooses the elements of the first operand where the condition holds, and those of the second one elsewhere.
+#[inline(never)]
+pub(crate) fn select_loop<T: Copy + Default>(
+    condition: Operand<'_, bool>,
+    operands: [Operand<'_, T>; 2],
+    output: Output<'_, T>,
+) {
+    arch().dispatch(Selected {
+        condition,
+        operands,
+        output,
+    });
+}
+
 /// Converts the elements of an operand to a dtype, whose elements kernels compute as numbers of type `R`.
 #[inline(never)]
 pub(crate) fn conversion_loop<C: Convert<R>, R: Class>(
@@ -268,6 +282,29 @@ impl<C: Class> pulp::WithSimd for Compared<'_, '_, C> {
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let [left, right] = self.operands;
         compare_tile(self.comparison, left, right, self.output);
+    }
+}
+
+struct Selected<'a, 'o, T> {
+    condition: Operand<'a, bool>,
+    operands: [Operand<'a, T>; 2],
+    output: Output<'o, T>,
+}
+
+impl<T: Copy + Default> pulp::WithSimd for Selected<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let [on_true, on_false] = self.operands;
+        // A branch would become a gather, because the compiler moves the loads of both values into the branches.
+        each_three(
+            self.condition,
+            on_true,
+            on_false,
+            self.output,
+            select_unpredictable,
+        );
     }
 }
 
@@ -508,13 +545,13 @@ fn select_part<T: Bits>(
     let (mut conditions, mut chosen, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for start in range.clone().step_by(TILE) {
         let count = TILE.min(range.end - start);
-        // A branch would become a gather, because the compiler moves the loads of both values into the branches.
-        each_three(
+        select_loop(
             bits_of::<bool>(condition, None, &mut conditions, start, count),
-            bits_of(on_true, Some(memory), &mut chosen, start, count),
-            bits_of(on_false, Some(memory), &mut others, start, count),
+            [
+                bits_of(on_true, Some(memory), &mut chosen, start, count),
+                bits_of(on_false, Some(memory), &mut others, start, count),
+            ],
             output(memory, start, count),
-            select_unpredictable,
         );
     }
 }
