@@ -96,10 +96,6 @@ impl ResNet18 {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(classes: usize, rngs: &mut Rngs) -> Self {
-        let stage = |(outputs, stride), rngs: &mut Rngs| {
-            let first = BasicBlock::new(outputs / stride, outputs, stride, rngs);
-            vec![first, BasicBlock::new(outputs, outputs, 1, rngs)]
-        };
         Self {
             conv1: conv(3, 64, 7, 2, rngs),
             bn1: BatchNorm::new(64, rngs),
@@ -107,7 +103,10 @@ impl ResNet18 {
                 .strides(2)
                 .padding(Padding::Explicit(vec![(1, 1); 2])),
             stages: [(64, 1), (128, 2), (256, 2), (512, 2)]
-                .map(|sizes| stage(sizes, rngs))
+                .map(|(outputs, stride)| {
+                    let first = BasicBlock::new(outputs / stride, outputs, stride, rngs);
+                    vec![first, BasicBlock::new(outputs, outputs, 1, rngs)]
+                })
                 .into(),
             fc: Linear::new(512, classes, rngs),
         }
