@@ -58,6 +58,7 @@ impl Bert {
         let [heads, hidden] = block.map(|key| folder.size(key));
         folder.check_multiple(["num_attention_heads", "hidden_size"]);
         folder.check_layers("num_hidden_layers");
+        folder.check_width("hidden_size");
         folder.expect("position_embedding_type", "absolute");
         let norm = NormOptions {
             epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),
@@ -109,8 +110,7 @@ impl Bert {
         x
     }
 
-    /// Returns a vector of length 1 for each sequence: `[batch, features]`. The dot product of two vectors is the similarity of
-    /// their sentences.
+    /// Returns a vector of length 1 for each sequence: `[batch, features]`. The dot product of two is their similarity.
     ///
     /// # Panics
     /// In the same cases as [`forward`](Self::forward).

@@ -103,6 +103,7 @@ impl From<String> for Pretrained {
 /// fn head() -> Result<Linear, ModelError> {
 ///     let mut folder = Folder::open("models/head", &["linear"])?;
 ///     let [inputs, outputs] = ["inputs", "outputs"].map(|key| folder.size(key));
+///     folder.check_width("inputs");
 ///     folder.load(WeightNames::pytorch(), str::to_owned, |rngs| Linear::new(inputs, outputs, rngs))
 /// }
 /// ```
@@ -170,15 +171,15 @@ impl Folder {
     /// Returns the positive whole number of a key, or `default` if the key is missing or null, for the size of an axis.
     pub fn size_or(&mut self, key: &str, default: usize) -> usize {
         let size = self.optional_size(key).unwrap_or(default);
-        self.sizes.insert(key.to_owned(), size);
         self.bounded(key, size)
     }
 
     /// Checks a size that is computed from others, such as the product of two, and returns it. An axis is no longer than the weights
-    /// have bytes. So a damaged size is an error before shapes are computed from it.
+    /// have bytes.
     pub fn bounded(&mut self, key: &str, size: usize) -> usize {
-        let limit = self.weights.bytes.min(1 << 30);
+        let limit = self.weights.bytes;
         if u64::try_from(size).is_ok_and(|size| size <= limit) {
+            self.sizes.insert(key.to_owned(), size);
             return size;
         }
         self.problems.push(ConfigProblem {
@@ -191,12 +192,10 @@ impl Folder {
 
     /// Returns the positive whole number of a key, or `None` if the key is missing or null, for a number that is the size of no axis.
     pub fn optional_size(&mut self, key: &str) -> Option<usize> {
-        let size = self.value(key, "a positive whole number", |value| {
+        self.value(key, "a positive whole number", |value| {
             let number = value.as_u64().filter(|number| *number > 0)?;
             usize::try_from(number).ok()
-        })?;
-        self.sizes.insert(key.to_owned(), size);
-        Some(size)
+        })
     }
 
     /// Returns whether a key is there, and not null.
@@ -274,6 +273,26 @@ impl Folder {
                 expected: format!("a multiple of {divisor}{of}"),
                 found: Some(found.to_string()),
             });
+        }
+    }
+
+    /// Checks that the weights can have a matrix of each size that was read and this one, which is a key or a number: a matrix has at
+    /// most as many elements as the weights have bytes, and at most 2³². So the model can be traced.
+    pub fn check_width(&mut self, width: &str) {
+        let limit = self.weights.bytes.min(1 << 32);
+        let columns = self.read_size(width);
+        for (key, rows) in &self.sizes {
+            let elements = u64::try_from(rows.saturating_mul(columns));
+            if elements.is_ok_and(|elements| elements > limit) {
+                self.problems.push(ConfigProblem {
+                    key: format!("{key} * {width}"),
+                    expected: format!(
+                        "at most {limit} elements, for weights of {} bytes",
+                        self.weights.bytes
+                    ),
+                    found: Some(format!("{rows} * {columns}")),
+                });
+            }
         }
     }
 

@@ -48,6 +48,7 @@ impl Gpt2 {
         let hidden = folder.size_or("n_inner", width.saturating_mul(4));
         folder.check_multiple(["n_head", "n_embd"]);
         folder.check_layers("n_layer");
+        folder.check_width("n_embd");
         folder.expect("scale_attn_weights", true);
         folder.expect("scale_attn_by_inverse_layer_idx", false);
         folder.expect("tie_word_embeddings", true);

@@ -88,12 +88,12 @@ impl BlockConfig {
         let qkv_features = folder.bounded("num_attention_heads * head_dim", qkv_features);
         folder.check_multiple(["num_key_value_heads", "num_attention_heads"]);
         folder.check_multiple(["2", "head_dim"]); // the pairs of rotary positions
+        folder.check_width("hidden_size");
         let (is_qwen2, is_qwen3) = ["qwen2", "qwen3"]
             .map(|name| folder.text("model_type") == name)
             .into();
         if is_qwen2 || is_qwen3 {
-            // Its key `sliding_window` has no effect without this one.
-            folder.expect("use_sliding_window", false);
+            folder.expect("use_sliding_window", false); // without it, `sliding_window` has no effect
         }
         let (rotary_base, rotary_scaling) = rotary(folder);
         let window = folder.optional_size("sliding_window");

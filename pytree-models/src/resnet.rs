@@ -3,8 +3,7 @@
 use pytree_core::{Module, shapes};
 use pytree_io::checkpoint::WeightNames;
 use pytree_nn::{BatchNorm, Conv, ConvOptions, ConvPadding, Linear, Pool, Rngs, eval, relu};
-use pytree_transform::Tensor;
-use pytree_transform::convolution::Padding;
+use pytree_transform::{Tensor, convolution::Padding};
 
 use crate::error::ModelError;
 use crate::folder::{Folder, Pretrained};
@@ -119,6 +118,7 @@ impl ResNet18 {
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
         let mut folder = Folder::open(folder, &["resnet18"])?;
         let classes = folder.size("num_classes");
+        folder.check_width("512");
         let resnet = folder.load(names(), str::to_owned, |rngs| Self::new(classes, rngs))?;
         Ok(eval(&resnet))
     }

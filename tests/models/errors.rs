@@ -159,6 +159,32 @@ fn huge_sizes_are_refused() {
     }
 }
 
+/// The model cannot be traced with matrices of so many elements, even if the weights are as long.
+#[test]
+fn large_matrices_are_refused() {
+    for key in [
+        "vocab_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "intermediate_size",
+        "hidden_size",
+    ] {
+        let changes = json!({"hidden_size": 1 << 20, key: 1 << 21});
+        let folder = Folder::new("long", &with(&changes));
+        folder.save(&tensors());
+        let path = folder.0.join("model.safetensors");
+        let weights = std::fs::OpenOptions::new().write(true).open(path);
+        // The file system does not store the zeros.
+        weights.unwrap().set_len(1 << 40).unwrap();
+        let (error, text) = error(&folder);
+        assert!(matches!(error, ModelError::Config { .. }), "{text}");
+        let expected = format!(
+            "{key} * hidden_size: expected at most 4294967296 elements, for weights of 1099511627776 bytes, found 2097152 * "
+        );
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
 #[test]
 fn configuration_that_is_not_json_is_refused() {
     for (content, problem) in [
