@@ -383,3 +383,50 @@ conversions! {
     bool => i64: |x, range| x.into();
     bool => bool: |x, range| x;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::cast_possible_truncation, reason = "the rule is that of `as`")]
+    fn floats_become_integers_as_by_a_cast() {
+        let limits = [
+            2_f64.powi(31),
+            2_f64.powi(63),
+            0.0,
+            1.5,
+            1e300,
+            f64::INFINITY,
+        ];
+        let near = |limit: f64| [limit, limit.next_down(), limit.next_up()];
+        let signs = |number: f64| [number, -number];
+        let numbers = limits.into_iter().flat_map(near).flat_map(signs);
+        for number in numbers.chain([f64::NAN]) {
+            let narrow = number as f32;
+            let (short, long) = ((i32::MIN.into(), i32::MAX.into()), (i64::MIN, i64::MAX));
+            for narrow in [narrow, narrow.next_down(), narrow.next_up()] {
+                assert_eq!(
+                    Convert::<i32>::convert(narrow, short),
+                    narrow as i32,
+                    "{narrow}"
+                );
+                assert_eq!(
+                    Convert::<i64>::convert(narrow, long),
+                    narrow as i64,
+                    "{narrow}"
+                );
+            }
+            assert_eq!(
+                Convert::<i32>::convert(number, short),
+                number as i32,
+                "{number}"
+            );
+            assert_eq!(
+                Convert::<i64>::convert(number, long),
+                number as i64,
+                "{number}"
+            );
+        }
+    }
+}
