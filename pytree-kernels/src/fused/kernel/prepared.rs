@@ -222,7 +222,7 @@ impl<F: Float> Divided for Prepared<'_, F> {
         let target = inputs.target(product, &whole);
         if product.is_divisible {
             for part in operands.parts(target, count, Some(&following)) {
-                add(Box::new(move |then| part.run(Some(then.run))));
+                add(Box::new(move |then| part(Some(then.run))));
             }
         } else {
             add(Box::new(move |then| {

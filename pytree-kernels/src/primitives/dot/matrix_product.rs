@@ -28,7 +28,7 @@ use std::borrow::Cow;
 pub(crate) use self::elements::{Factor, Stored};
 pub(crate) use self::loops::{Kernel, Layout, LoopAxis, Loops, Strided, joined, strides_read};
 pub use self::summation::Summation;
-pub(super) use self::thin::thin_scaled_product;
+pub(super) use self::thin::ScaledProduct;
 use self::turn::{Columns, turn};
 use crate::base::array::{give_back, reused};
 use crate::base::target::{Following, Region, Target, Then};
@@ -157,8 +157,11 @@ fn divide<T: Stored>(
 ) {
     let following = then.as_ref().map(|then| &then.following);
     let parts = parts(loops, left, right, target, threads, following);
-    threads::run_parts(parts, |part| part.run(then.map(|then| then.run)));
+    threads::run_parts(parts, |part| part(then.map(|then| then.run)));
 }
+
+/// A part of a product, which one thread computes. It calls the function with its regions of the result.
+pub(crate) type Part<'a> = Box<dyn FnOnce(Option<&(dyn Fn(Region) + Sync)>) + Send + 'a>;
 
 /// Divides a product into at most `count` parts, which different threads may run.
 pub(crate) fn parts<'a, T: Stored>(
@@ -168,44 +171,53 @@ pub(crate) fn parts<'a, T: Stored>(
     target: Target<'a, T>,
     count: usize,
     following: Option<&Following>,
-) -> Vec<Part<'a, T>> {
-    let mut parts = Vec::new();
-    let whole = Part {
+) -> Vec<Part<'a>> {
+    let is_long = || threads::are_worth(loops.nanoseconds());
+    let target = if count > 1 && is_long() {
+        match T::parts_of_terms(loops, left, right, target, count) {
+            Ok(parts) => return parts,
+            Err(target) => target,
+        }
+    } else {
+        target
+    };
+    let mut blocks = Vec::new();
+    let whole = Block {
         loops: Cow::Borrowed(loops),
         left,
         right,
         target,
         first: 0,
     };
-    whole.divide(count, following, &mut parts);
-    parts
+    whole.divide(count, following, &mut blocks);
+    let part = |block: Block<'a, T>| -> Part<'a> { Box::new(move |then| block.run(then)) };
+    blocks.into_iter().map(part).collect()
 }
 
-/// A part of a product: its loops, and its elements of the operands and the result.
-pub(crate) struct Part<'a, T: Stored> {
+/// Some rows and columns of a product: its loops, and its elements of the operands and the result.
+struct Block<'a, T: Stored> {
     loops: Cow<'a, Loops>,
     left: &'a [T],
     right: &'a [T],
     /// The memory of the whole result.
     target: Target<'a, T>,
-    /// The position of the first element of the part in the whole result.
+    /// The position of the first element of the block in the whole result.
     first: usize,
 }
 
-impl<T: Stored> Part<'_, T> {
-    /// Divides this part into at most `threads` smaller parts. Does not divide a part that is too small for several
-    /// threads.
+impl<T: Stored> Block<'_, T> {
+    /// Divides this block into at most `threads` smaller ones. Does not divide a block that is too small for several threads.
     #[allow(
         unsafe_code,
-        reason = "two parts write to the same memory, but not to the same elements"
+        reason = "two blocks write to the same memory, but not to the same elements"
     )]
-    fn divide(self, threads: usize, following: Option<&Following>, parts: &mut Vec<Self>) {
+    fn divide(self, threads: usize, following: Option<&Following>, blocks: &mut Vec<Self>) {
         let nanoseconds =
             self.loops.nanoseconds() + following_nanoseconds(following, self.loops.results());
         let is_long = threads::are_worth(nanoseconds);
         let halves = (threads > 1 && is_long).then(|| self.loops.halves(following));
         let Some((first, second, [l, r, t])) = halves.flatten() else {
-            return parts.push(self);
+            return blocks.push(self);
         };
         // SAFETY: the halves of the loops have different positions in the result, and a product writes only the positions
         // of its loops.
@@ -220,7 +232,7 @@ impl<T: Stored> Part<'_, T> {
         half(first, self.left, self.right, self.target, self.first).divide(
             threads / 2,
             following,
-            parts,
+            blocks,
         );
         half(
             second,
@@ -229,11 +241,11 @@ impl<T: Stored> Part<'_, T> {
             other,
             self.first + t,
         )
-        .divide(threads.div_ceil(2), following, parts);
+        .divide(threads.div_ceil(2), following, blocks);
     }
 
-    /// Computes the part, and continues with its regions.
-    pub(crate) fn run(mut self, then: Option<&(dyn Fn(Region) + Sync)>) {
+    /// Computes the block, and continues with its regions.
+    fn run(mut self, then: Option<&(dyn Fn(Region) + Sync)>) {
         let (left, right, first) = (self.left, self.right, self.first);
         let loops = &*self.loops;
         let target = &mut self.target;

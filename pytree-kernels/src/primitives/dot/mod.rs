@@ -313,7 +313,7 @@ impl DotOperands {
         target: Target<'a, T>,
         count: usize,
         following: Option<&Following>,
-    ) -> Vec<Part<'a, T>> {
+    ) -> Vec<Part<'a>> {
         let loops = expect_some(self.loops.as_ref(), "a product that is divisible");
         let (left, right) = (self.left.elements(), self.right.elements());
         parts(loops, left, right, target, count, following)
@@ -339,7 +339,7 @@ impl<T: Stored> Divided for DividedProduct<T> {
     fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>) {
         let target = Target::new(&mut self.target);
         for part in self.operands.parts(target, count, None) {
-            pieces.push(Box::new(move || part.run(None)));
+            pieces.push(Box::new(move || part(None)));
         }
     }
 

@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::matrix_product::{Kernel, Loops, multiply_then, thin_scaled_product};
+use super::matrix_product::{Kernel, Loops, ScaledProduct, multiply_then};
 use super::{DotGeneral, DotOperands};
 use crate::base::array::{Array, give_back, reused};
 use crate::base::instructions::{arch, have_fused};
@@ -107,6 +107,18 @@ fn quantized(
     } else {
         COLUMNS
     };
+    let repeated = match *scales.numbers {
+        [scale] if has_few_rows => vec![scale; columns],
+        _ => Vec::new(),
+    };
+    let scales = if repeated.is_empty() {
+        scales
+    } else {
+        Scales {
+            numbers: &repeated,
+            are_of_terms: false,
+        }
+    };
     let blocks = (columns / unit).max(1);
     let is_divided = threads::are_worth(loops.nanoseconds());
     let threads = if is_divided { threads.min(blocks) } else { 1 };
@@ -116,7 +128,14 @@ fn quantized(
         scales,
         columns: first * unit..if end == blocks { columns } else { end * unit },
     };
-    let target = Target::new(target);
+    let mut target = Target::new(target);
+    if has_few_rows && threads > 1 {
+        let whole = block(0, blocks).few_rows(left, 0, 0);
+        match whole.parts(loops, target, threads) {
+            Ok(parts) => return threads::run_parts(parts, |part| part(None)),
+            Err(all) => target = all,
+        }
+    }
     let parts = (0..threads).map(|part| {
         let blocks = part * blocks / threads..(part + 1) * blocks / threads;
         // SAFETY: each part writes the columns of its blocks only.
@@ -140,27 +159,34 @@ struct Block<'a> {
     columns: Range<usize>,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     /// Multiplies a few rows.
     fn multiply_few_rows(&self, left: &[f32], target: &mut Target<'_, f32>) {
         let mut loops = self.loops.clone();
-        let (first, axis) = (self.columns.start, &mut loops.columns);
-        axis.length = self.columns.len();
-        let integers = &self.integers[first * axis.right..];
-        let start = first * axis.result;
-        let repeated;
-        let scales = match (self.scales.numbers, self.scales.are_of_terms) {
-            (&[scale], _) => {
-                repeated = vec![scale; axis.length];
-                (&repeated[..], false)
-            }
-            (scales, true) => (scales, true),
-            (scales, false) => (&scales[self.columns.clone()], false),
-        };
+        loops.columns.length = self.columns.len();
+        let start = self.columns.start * loops.columns.result;
         loops.run(|[l, r, t]| {
             let target = target.from(start + t);
-            thin_scaled_product(&loops, &left[l..], &integers[r..], scales, target);
+            self.few_rows(left, l, r).multiply(&loops, target);
         });
+    }
+
+    /// Returns the factors of the columns, from a position in the left operand and one in the right operand on.
+    fn few_rows(&self, left: &'a [f32], l: usize, r: usize) -> ScaledProduct<'a> {
+        let Scales {
+            numbers,
+            are_of_terms,
+        } = self.scales;
+        ScaledProduct {
+            left: &left[l..],
+            integers: &self.integers[self.columns.start * self.loops.columns.right + r..],
+            scales: if are_of_terms {
+                numbers
+            } else {
+                &numbers[self.columns.clone()]
+            },
+            are_of_steps: are_of_terms,
+        }
     }
 
     fn multiply(&self, left: &[f32], target: &mut Target<'_, f32>) {

@@ -2,12 +2,12 @@
 
 use half::{bf16, f16};
 
-use super::Write;
 use super::half::{Widened, half_product};
 use super::loops::{Kernel, Loops};
-use super::thin::{Fused, thin_product};
+use super::thin::{Fused, thin_parts, thin_product};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::tiles;
+use super::{Part, Write};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{are_portable, have_fused};
 use crate::base::narrow::{narrow_bf16, narrow_f16, widen_bf16, widen_f16};
@@ -35,6 +35,18 @@ pub(crate) trait Stored: ArrayElement + Send + Sync {
         target: Target<'_, Self>,
         write: Write,
     );
+
+    /// Divides a matrix product among at most `count` threads by its terms. Returns the target if they should divide its rows or
+    /// columns.
+    fn parts_of_terms<'a>(
+        _: &Loops,
+        _: &'a [Self],
+        _: &'a [Self],
+        target: Target<'a, Self>,
+        _: usize,
+    ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
+        Err(target)
+    }
 }
 
 /// An element type in which products are summed.
@@ -169,6 +181,16 @@ macro_rules! float_factor {
             ) {
                 float_product(loops, left, right, target, write, $product);
             }
+
+            fn parts_of_terms<'a>(
+                loops: &Loops,
+                left: &'a [Self],
+                right: &'a [Self],
+                target: Target<'a, Self>,
+                count: usize,
+            ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
+                thin_parts(loops, left, right, target, count)
+            }
         }
 
         impl Factor for $float {
@@ -209,6 +231,16 @@ macro_rules! half_stored {
                 write: Write,
             ) {
                 float_product(loops, left, right, target, write, $product);
+            }
+
+            fn parts_of_terms<'a>(
+                loops: &Loops,
+                left: &'a [Self],
+                right: &'a [Self],
+                target: Target<'a, Self>,
+                count: usize,
+            ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
+                thin_parts(loops, left, right, target, count)
             }
         }
     };

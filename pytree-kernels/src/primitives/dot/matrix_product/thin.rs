@@ -1,7 +1,8 @@
 //! Products with few rows or few columns, which read their long operand once and as it is stored.
 //!
-//! The speed of memory limits such a product: a layer that gets one token reads all its weights. So the threads divide the lines of
-//! the long operand, half-precision floats are widened in registers, and memory is requested ahead.
+//! The speed of memory limits such a product: a layer that gets one token reads all its weights. So half-precision floats are widened in
+//! registers, memory is requested ahead, and each thread reads long runs of it: some lines of the long operand if their elements are
+//! neighbours, or else the terms of some [partial sums](lanes).
 //!
 //! An element is the sum of 16 partial sums. Partial sum `l` adds the terms `l`, `l + 16`, `l + 32`, … with fused multiplications, and
 //! neighbours at the distances 8, 4, 2 and 1 are added at the end. Nothing else decides the order: neither the layout of an operand,
@@ -14,16 +15,17 @@
     reason = "only inlined code is compiled for the wide instruction sets, and loops over places of arrays become vectors"
 )]
 
+mod lanes;
 mod numbers;
 mod sums;
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
+use self::lanes::Factors;
 use self::numbers::{Numbers, Scaled, Wide};
-use self::sums::{add, sums};
+use self::sums::sums;
 use super::loops::Loops;
-use super::{Factor, Stored, Write};
+use super::{Factor, Part, Stored, Write};
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::arch;
@@ -32,17 +34,17 @@ use crate::base::target::Target;
 /// The number of partial sums of an element.
 const LANES: usize = 16;
 
-/// The number of lines that are read side by side. The hardware follows this number of streams, and the registers hold their sums.
+/// The number of lines that are read side by side, so that a chunk of the few lines is read once for all of them.
 const LINES: usize = 4;
+
+/// The greatest number of few lines with which the lines are read one after the other. The hardware follows one stream best.
+const ONE_BY_ONE: usize = 2;
+
+/// The distance in bytes between an element of a stream and the one that is requested meanwhile.
+const AHEAD: usize = 2048;
 
 /// The number of vector registers that hold the sums of two of the few lines and [`LINES`] others.
 const MANY_REGISTERS: usize = 32;
-
-/// The number of terms that are added to a partial sum in a register, between a load and a store of this sum.
-const TERMS: usize = 8;
-
-/// The number of results whose partial sums are in the caches. Long runs of neighbouring elements are read fastest.
-const RESULTS: usize = 4096;
 
 /// A float type in which products are summed.
 pub(crate) trait Fused: Factor {
@@ -85,36 +87,89 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
     target: Target<'_, E>,
     write: Write,
 ) {
-    let (left, right) = lines(loops, left, right);
-    let (few, many) = if left.count <= right.count {
-        (left, right)
-    } else {
-        (right, left)
-    };
-    multiply(
+    let (few, many) = few_and_many(loops, left, right);
+    let depth = loops.depth.length;
+    multiply(Wide(PhantomData), few, many, depth, (target, write));
+}
+
+/// Divides a product with few rows or few columns into at most `count` parts. Returns `None` if the threads should divide its lines.
+pub(super) fn thin_parts<'a, E: Stored<Sum: Fused>>(
+    loops: &Loops,
+    left: &'a [E],
+    right: &'a [E],
+    target: Target<'a, E>,
+    count: usize,
+) -> Result<Vec<Part<'a>>, Target<'a, E>> {
+    let (few, many) = few_and_many(loops, left, right);
+    if !lanes::are_divided(loops, few.count, &many) {
+        return Err(target);
+    }
+    let depth = loops.depth.length;
+    Ok(lanes::parts(
         Wide(PhantomData),
         few,
         many,
-        loops.depth.length,
-        (target, write),
-    );
+        depth,
+        target,
+        count,
+    ))
 }
 
-/// Writes the product of a few rows and of 8-bit integers times scales to `target`. There is one scale for each step of the depth if
-/// `are_of_steps`, or else one for each column.
-pub(in super::super) fn thin_scaled_product(
+/// A few rows and 8-bit integers times scales. There is one scale for each step of the depth if `are_of_steps`, or else one for each
+/// column.
+#[derive(Clone, Copy)]
+pub(in super::super) struct ScaledProduct<'a> {
+    pub(in super::super) left: &'a [f32],
+    pub(in super::super) integers: &'a [i8],
+    pub(in super::super) scales: &'a [f32],
+    pub(in super::super) are_of_steps: bool,
+}
+
+impl<'a> ScaledProduct<'a> {
+    /// Writes the product to `target`.
+    pub(in super::super) fn multiply(self, loops: &Loops, target: Target<'_, f32>) {
+        let (few, many) = lines(loops, self.left, self.integers);
+        let (depth, to) = (loops.depth.length, (target, Write::Overwrite));
+        if self.are_of_steps {
+            multiply(Scaled::<true>(self.scales), few, many, depth, to);
+        } else {
+            multiply(Scaled::<false>(self.scales), few, many, depth, to);
+        }
+    }
+
+    /// Divides the product as [`thin_parts`] does.
+    pub(in super::super) fn parts(
+        self,
+        loops: &Loops,
+        target: Target<'a, f32>,
+        count: usize,
+    ) -> Result<Vec<Part<'a>>, Target<'a, f32>> {
+        let (few, many) = lines(loops, self.left, self.integers);
+        if !lanes::are_divided(loops, few.count, &many) {
+            return Err(target);
+        }
+        let depth = loops.depth.length;
+        Ok(if self.are_of_steps {
+            let scaled = Scaled::<true>(self.scales);
+            lanes::parts(scaled, few, many, depth, target, count)
+        } else {
+            let scaled = Scaled::<false>(self.scales);
+            lanes::parts(scaled, few, many, depth, target, count)
+        })
+    }
+}
+
+/// Returns the lines of both operands, those of the operand with fewer lines first.
+fn few_and_many<'a, E>(
     loops: &Loops,
-    left: &[f32],
-    integers: &[i8],
-    (scales, are_of_steps): (&[f32], bool),
-    target: Target<'_, f32>,
-) {
-    let (few, many) = lines(loops, left, integers);
-    let (depth, to) = (loops.depth.length, (target, Write::Overwrite));
-    if are_of_steps {
-        multiply(Scaled::<true>(scales), few, many, depth, to);
+    left: &'a [E],
+    right: &'a [E],
+) -> (Lines<'a, E>, Lines<'a, E>) {
+    let (left, right) = lines(loops, left, right);
+    if left.count <= right.count {
+        (left, right)
     } else {
-        multiply(Scaled::<false>(scales), few, many, depth, to);
+        (right, left)
     }
 }
 
@@ -151,28 +206,39 @@ fn multiply<E: Stored<Sum: Fused>, N: Numbers<E::Sum>>(
     depth: usize,
     (target, write): (Target<'_, E>, Write),
 ) {
-    let mut gathered = Vec::new();
-    let few = if few.depth == 1 {
-        few
-    } else {
-        gathered = reused(few.count * depth);
-        for (at, line) in gathered.chunks_exact_mut(depth).enumerate() {
-            few.gather(at, line);
-        }
-        Lines {
-            elements: &gathered,
-            stride: depth,
-            depth: 1,
-            ..few
-        }
-    };
-    arch().dispatch(Thin {
-        few,
-        many,
-        numbers,
-        depth,
-        target,
-        write,
+    with_neighbours(few, depth, |few| {
+        let factors = Factors {
+            few,
+            many,
+            numbers,
+            depth,
+        };
+        arch().dispatch(Thin {
+            factors,
+            target,
+            write,
+        });
+    });
+}
+
+/// Calls a function with lines whose elements are neighbours.
+fn with_neighbours<E: ArrayElement>(
+    few: Lines<'_, E>,
+    depth: usize,
+    call: impl FnOnce(Lines<'_, E>),
+) {
+    if few.depth == 1 {
+        return call(few);
+    }
+    let mut gathered = reused(few.count * depth);
+    for (at, line) in gathered.chunks_exact_mut(depth).enumerate() {
+        few.gather(at, line);
+    }
+    call(Lines {
+        elements: &gathered,
+        stride: depth,
+        depth: 1,
+        ..few
     });
     give_back(gathered);
 }
@@ -197,15 +263,17 @@ impl<'a, E: ArrayElement> Lines<'a, E> {
     fn across(&self, step: usize, first: usize, count: usize) -> &'a [E] {
         &self.elements[step * self.depth + first..][..count]
     }
+
+    /// Returns whether the elements at a step of neighbouring lines are neighbours in memory.
+    #[inline(always)]
+    fn are_across(&self) -> bool {
+        self.stride == 1 && self.count > 1
+    }
 }
 
 struct Thin<'a, E: Stored, N: Numbers<E::Sum>> {
-    /// A few lines, whose elements are neighbours.
-    few: Lines<'a, E>,
-    many: Lines<'a, N::Element>,
-    /// The numbers that the elements of the many lines represent.
-    numbers: N,
-    depth: usize,
+    /// The few lines, whose elements are neighbours, and the many lines.
+    factors: Factors<'a, E, N>,
     target: Target<'a, E>,
     write: Write,
 }
@@ -215,20 +283,21 @@ impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> pulp::WithSimd for Thin<'_, E, N
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(mut self, _: S) {
-        if self.many.stride == 1 && self.many.count > 1 {
+        let Factors { many, depth, .. } = self.factors;
+        if many.are_across() {
             self.by_steps();
-        } else if self.many.depth == 1 {
+        } else if many.depth == 1 {
             self.by_lines(S::REGISTER_COUNT >= MANY_REGISTERS);
         } else {
-            let mut line = reused(self.depth);
-            for at in 0..self.many.count {
-                self.many.gather(at, &mut line);
+            let mut line = reused(depth);
+            for at in 0..many.count {
+                many.gather(at, &mut line);
                 // All lines are this one.
                 let many = Lines {
                     elements: &line,
                     stride: 0,
                     depth: 1,
-                    ..self.many
+                    ..many
                 };
                 self.multiply_lines::<1>(many, at, false);
             }
@@ -241,8 +310,11 @@ impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> Thin<'_, E, N> {
     /// Reads many lines whose elements are neighbours.
     #[inline(always)]
     fn by_lines(&mut self, has_many_registers: bool) {
-        let many = self.many;
-        let whole = many.count - many.count % LINES;
+        let Factors { few, many, .. } = self.factors;
+        let whole = match few.count {
+            ..=ONE_BY_ONE => 0,
+            _ => many.count - many.count % LINES,
+        };
         for first in (0..whole).step_by(LINES) {
             self.multiply_lines::<LINES>(many, first, has_many_registers);
         }
@@ -259,9 +331,9 @@ impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> Thin<'_, E, N> {
         first: usize,
         has_many_registers: bool,
     ) {
-        let mut few = 0;
-        while few < self.few.count {
-            few += if has_many_registers && few + 2 <= self.few.count {
+        let (count, mut few) = (self.factors.few.count, 0);
+        while few < count {
+            few += if has_many_registers && few + 2 <= count {
                 self.multiply_line::<2, L>(many, first, few)
             } else {
                 self.multiply_line::<1, L>(many, first, few)
@@ -277,8 +349,14 @@ impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> Thin<'_, E, N> {
         first: usize,
         few: usize,
     ) -> usize {
-        let lines = std::array::from_fn(|line| self.few.line(few + line, self.depth));
-        let sums: [[_; L]; F] = sums(self.numbers, lines, many, first, few == 0);
+        let factors = &self.factors;
+        let lines = std::array::from_fn(|line| factors.few.line(few + line, factors.depth));
+        // The first of the few lines request what is read next.
+        let ahead = (few == 0).then_some(match L {
+            1 => AHEAD / size_of::<N::Element>(),
+            _ => L * many.stride,
+        });
+        let sums: [[_; L]; F] = sums(factors.numbers, lines, many, first, ahead);
         for (line, sums) in (few..).zip(&sums) {
             self.store(line, first, sums);
         }
@@ -288,97 +366,41 @@ impl<E: Stored<Sum: Fused>, N: Numbers<E::Sum>> Thin<'_, E, N> {
     /// Reads many lines that are neighbours, one step of the depth after the other.
     #[inline(always)]
     fn by_steps(&mut self) {
-        let (few, many, depth) = (self.few, self.many, self.depth);
-        let width = (RESULTS / few.count).min(many.count);
-        let mut partial = reused::<E::Sum>(few.count * LANES * width);
-        for first in (0..many.count).step_by(width) {
-            let width = width.min(many.count - first);
-            let partial = &mut partial[..few.count * LANES * width];
-            partial.fill(E::Sum::default());
-            for start in (0..depth).step_by(LANES * TERMS) {
-                let terms = depth - start;
-                for lane in 0..LANES.min(terms) {
-                    let sums = &mut partial[lane * few.count * width..][..few.count * width];
-                    let steps = start + lane..depth.min(start + LANES * TERMS);
-                    let mut line = 0;
-                    while line < few.count {
-                        let sums = &mut sums[line * width..];
-                        line += match few.count - line {
-                            4.. => self.add_steps::<4>(line, steps.clone(), first, width, sums),
-                            2.. => self.add_steps::<2>(line, steps.clone(), first, width, sums),
-                            _ => self.add_steps::<1>(line, steps.clone(), first, width, sums),
-                        };
-                    }
-                }
-            }
-            let mut half = LANES / 2;
-            while half > 0 {
-                let (sums, others) = partial.split_at_mut(half * few.count * width);
-                for (sum, &other) in sums.iter_mut().zip(&*others) {
-                    *sum = sum.plus(other);
-                }
-                half /= 2;
-            }
-            for (line, sums) in (0..few.count).zip(partial.chunks_exact(width)) {
-                self.store(line, first, sums);
-            }
+        let factors = self.factors;
+        let count = factors.few.count;
+        let width = (lanes::RESULTS / count).min(factors.many.count);
+        let mut partial = reused::<E::Sum>(LANES * count * width);
+        for first in (0..factors.many.count).step_by(width) {
+            let width = width.min(factors.many.count - first);
+            let partial = &mut partial[..LANES * count * width];
+            factors.add_lanes(0..LANES, first, width, partial);
+            let mut lanes = partial.chunks_exact(count * width);
+            let lanes = std::array::from_fn(|_| lanes.next().unwrap_or_default());
+            self.join_lanes(lanes, first, width);
         }
         give_back(partial);
     }
 
-    /// Adds every 16th of some steps to a partial sum of `width` results of `F` of the few lines. Returns `F`.
+    /// Writes the sums of partial sums of `width` results of each of the few lines.
     #[inline(always)]
-    fn add_steps<const F: usize>(
-        &self,
-        line: usize,
-        steps: Range<usize>,
-        first: usize,
-        width: usize,
-        sums: &mut [E::Sum],
-    ) -> usize {
-        let factor = |few: usize, step: usize| self.few.line(line + few, self.depth)[step].wide();
-        let row = |step: usize| self.many.across(step, first, width);
-        let mut of_lines = sums.chunks_exact_mut(width);
-        let mut sums = std::array::from_fn(|_| of_lines.next().unwrap_or_default());
-        let step = |term: usize| steps.start + LANES * term;
-        if step(TERMS - 1) < steps.end {
-            let factors: [[_; TERMS]; F] =
-                std::array::from_fn(|few| std::array::from_fn(|term| factor(few, step(term))));
-            let places: [usize; TERMS] = std::array::from_fn(step);
-            let rows = places.map(row);
-            // The rows of the next partial sum, which the first lines request.
-            let next = (steps.start + 1) * self.many.depth + first;
-            let ahead = self.many.elements.get(next..).filter(|_| line == 0);
-            let ahead = (ahead.unwrap_or_default(), LANES * self.many.depth);
-            add(
-                self.numbers,
-                rows,
-                (first, places),
-                factors,
-                &mut sums,
-                ahead,
-            );
-        } else {
-            for step in steps.step_by(LANES) {
-                let factors: [_; F] = std::array::from_fn(|few| [factor(few, step)]);
-                add(
-                    self.numbers,
-                    [row(step)],
-                    (first, [step]),
-                    factors,
-                    &mut sums,
-                    (&[], 0),
-                );
-            }
+    fn join_lanes(&mut self, lanes: [&[E::Sum]; LANES], first: usize, width: usize) {
+        let mut sums = reused(width);
+        for line in 0..self.factors.few.count {
+            let lanes = lanes.map(|lane| &lane[line * width..][..width]);
+            lanes::join(lanes, &mut sums);
+            self.store(line, first, &sums);
         }
-        F
+        give_back(sums);
     }
 
     /// Writes results of one of the few lines.
     #[inline(always)]
     fn store(&mut self, few: usize, first: usize, sums: &[E::Sum]) {
+        let Factors {
+            few: of_few, many, ..
+        } = self.factors;
         for (at, &sum) in (first..).zip(sums) {
-            let position = few * self.few.result + at * self.many.result;
+            let position = few * of_few.result + at * many.result;
             let element = &mut self.target.slice_mut(position, 1)[0];
             *element = match self.write {
                 Write::Overwrite => E::rounded(sum),

@@ -12,23 +12,23 @@ fn is_first_of_line<T>(place: usize) -> bool {
     place.is_multiple_of(chunks.max(1))
 }
 
-/// Returns the sums of the products of each of `F` lines with neighbouring lines, of which the first is `first`. Requests the elements
-/// at the same places of the lines after these if `is_ahead`.
+/// Returns the sums of the products of each of `F` lines with neighbouring lines, of which the first is `first`. Requests the
+/// elements that come `ahead` elements later.
 #[inline(always)]
 pub(super) fn sums<E: Stored<Sum: Fused>, N: Numbers<E::Sum>, const F: usize, const L: usize>(
     numbers: N,
     few: [&[E]; F],
     many: Lines<'_, N::Element>,
     first: usize,
-    is_ahead: bool,
+    ahead: Option<usize>,
 ) -> [[E::Sum; L]; F] {
     let depth = few[0].len();
     let (whole, rest) = (depth / LANES, depth % LANES);
     let few_chunks = few.map(|line| &line.as_chunks::<LANES>().0[..whole]);
     let lines: [&[N::Element]; L] = std::array::from_fn(|line| many.line(first + line, depth));
     let chunks = lines.map(|line| &line.as_chunks::<LANES>().0[..whole]);
-    let ahead = many.elements.get((first + L) * many.stride..);
-    let ahead = ahead.filter(|_| is_ahead).unwrap_or_default();
+    let ahead = ahead.and_then(|ahead| many.elements.get(first * many.stride + ahead..));
+    let ahead = ahead.unwrap_or_default();
     let mut sums = [[[E::Sum::default(); LANES]; L]; F];
     for place in 0..whole {
         for line in 0..L {
@@ -65,7 +65,7 @@ pub(super) fn sums<E: Stored<Sum: Fused>, N: Numbers<E::Sum>, const F: usize, co
 
 /// Returns the sum of partial sums.
 #[inline(always)]
-fn joined<S: Fused>(mut sums: [S; LANES]) -> S {
+pub(super) fn joined<S: Fused>(mut sums: [S; LANES]) -> S {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
