@@ -34,10 +34,15 @@ impl QuantizedDot {
         let contract = &dot.contract.1;
         let (rank, count) = (integers.rank(), contract.len());
         let is_at = |first: usize| contract.iter().copied().eq(first..first + count);
-        let lengths = |is: bool| -> bool {
-            let axes = (0..rank).filter(|axis| contract.contains(axis) == is);
-            axes.into_iter().all(|axis| scales.shape[axis] == 1)
+        // The scales have all lengths of the contracted axes, or of the free ones, or are a single number.
+        let has = |is_contracted: bool, lengths: &[usize]| -> bool {
+            let mut axes = (0..rank).filter(|axis| contract.contains(axis) == is_contracted);
+            axes.all(|axis| scales.shape[axis] == lengths[axis])
         };
+        let ones = vec![1; rank];
+        let is_along =
+            |is_contracted: bool| has(is_contracted, &integers.shape) && has(!is_contracted, &ones);
+        let is_single = || has(true, &ones) && has(false, &ones);
         let fits = left.dtype == DType::F32
             && scales.dtype == DType::F32
             && integers.dtype == DType::I8
@@ -46,7 +51,7 @@ impl QuantizedDot {
             && (is_at(0) || is_at(rank - count))
             && broadcast.axes.iter().copied().eq(0..rank)
             && broadcast.shape == integers.shape
-            && (lengths(true) || lengths(false));
+            && (is_along(true) || is_along(false) || is_single());
         fits.then(|| Self(dot.clone()))
     }
 }

@@ -1,12 +1,13 @@
 //! Multiplies with 8-bit integers and their scales as they are stored, and reads their rows.
 //!
 //! A quantized weight is used as `integers.convert(F32) * scales`. If this is the right operand of a product, the product reads the
-//! integers. If slices of it are taken, as the rows of an embedding, the slices of the integers are taken and multiplied by those of the
-//! scales. So the weight is never widened as a whole.
+//! integers. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups, the integers and the
+//! scales are read so, and multiplied afterwards. So the weight is never widened as a whole.
 
 use std::sync::Arc;
 
 use pytree_kernels::base::dtype::DType;
+use pytree_kernels::base::shape::Shape;
 use pytree_kernels::primitives::dot::DotGeneral;
 use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
@@ -16,18 +17,30 @@ use super::quantized_dot::QuantizedDot;
 use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
 use crate::primitives::gather::Take;
-use crate::primitives::shape::Broadcast;
+use crate::primitives::shape::{Broadcast, Reshape};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
 /// Replaces products with quantized weights and reads of their slices. Runs before constants are folded, which would widen weights that
 /// a function captures.
-pub(super) fn quantized_weights(mut jaxpr: Jaxpr) -> Jaxpr {
-    let makers = jaxpr.makers();
-    let uses = jaxpr.equations.iter().map(|equation| {
-        quantized_product(&jaxpr, &makers, equation).or_else(|| slices(&jaxpr, &makers, equation))
+pub(super) fn quantized_weights(jaxpr: Jaxpr) -> Jaxpr {
+    let jaxpr = replace(jaxpr, |jaxpr, makers, equation| {
+        let of_slices = slices(jaxpr, makers, equation);
+        of_slices.or_else(|| split(jaxpr, makers, equation))
     });
-    let uses: Vec<Option<Use>> = uses.collect();
+    replace(jaxpr, quantized_product)
+}
+
+/// Replaces the uses of quantized weights that a function finds.
+fn replace(
+    mut jaxpr: Jaxpr,
+    find: impl Fn(&Jaxpr, &[Option<usize>], &Equation) -> Option<Use>,
+) -> Jaxpr {
+    let makers = jaxpr.makers();
+    let equations = jaxpr.equations.iter();
+    let uses: Vec<Option<Use>> = equations
+        .map(|equation| find(&jaxpr, &makers, equation))
+        .collect();
     if uses.iter().all(Option::is_none) {
         return jaxpr;
     }
@@ -41,7 +54,9 @@ pub(super) fn quantized_weights(mut jaxpr: Jaxpr) -> Jaxpr {
                 inputs: smallvec![equation.inputs[0], weight.integers, weight.scales],
                 ..equation
             }),
-            Some(Use::Slices(weight)) => take_slices(&mut jaxpr, &weight, equation, &mut done),
+            Some(Use::Parts(parts, weight)) => {
+                multiply_parts(&mut jaxpr, &weight, parts, equation, &mut done);
+            }
         }
     }
     jaxpr.equations = done;
@@ -51,7 +66,8 @@ pub(super) fn quantized_weights(mut jaxpr: Jaxpr) -> Jaxpr {
 /// A use of a quantized weight, which becomes a use of its integers.
 enum Use {
     Product(QuantizedDot, Weight),
-    Slices(Weight),
+    /// The primitives that read the integers and the scales.
+    Parts([Arc<dyn Primitive>; 2], Weight),
 }
 
 /// The product of integers that are converted and of scales that are broadcast.
@@ -80,29 +96,55 @@ fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equatio
 /// Returns the use of an equation that takes slices of a quantized weight.
 fn slices(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Option<Use> {
     let take: &Take = parameters(equation)?;
+    // A single scale of the axis is taken for every index, because indices out of range are clamped.
     let mut weights = weights(jaxpr, makers, equation.inputs[0]);
-    let weight = weights.find(|weight| {
-        let (integers, scales) = (jaxpr.info(weight.integers), jaxpr.info(weight.scales));
-        let Broadcast { axes, shape } = &weight.broadcast;
-        // A single scale of the axis is taken for every index, because indices out of range are clamped.
-        take.batch_axes == 0
-            && integers.dtype == DType::I8
-            && *shape == integers.shape
-            && axes.iter().copied().eq(0..shape.len())
-            && scales.rank() == shape.len()
-    })?;
-    Some(Use::Slices(weight))
+    let weight = weights.find(|weight| take.batch_axes == 0 && weight.has_all_axes(jaxpr))?;
+    let take = || Arc::clone(&equation.primitive);
+    Some(Use::Parts([take(), take()], weight))
 }
 
-/// Writes the equations of the product of slices of the integers and of the scales, in place of the slices of the product.
-fn take_slices(jaxpr: &mut Jaxpr, weight: &Weight, equation: Equation, done: &mut Vec<Equation>) {
+/// Returns the use of an equation that splits axes of a quantized weight.
+fn split(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Option<Use> {
+    let reshape: &Reshape = parameters(equation)?;
+    let mut weights = weights(jaxpr, makers, equation.inputs[0]);
+    let weight = weights.find(|weight| weight.has_all_axes(jaxpr))?;
+    let [integers, scales] = [weight.integers, weight.scales].map(|part| &jaxpr.info(part).shape);
+    let mut of_scales = Shape::new();
+    let mut new = reshape.shape.iter().copied();
+    for (&length, &scale) in integers.iter().zip(scales) {
+        let mut covered = 1;
+        while covered < length {
+            let part = new.next()?;
+            covered *= part;
+            of_scales.push(if scale == 1 { 1 } else { part });
+        }
+        if covered != length {
+            return None;
+        }
+        if length == 1 {
+            of_scales.push(new.next().filter(|&part| part == 1)?);
+        }
+    }
+    let primitive = |shape| -> Arc<dyn Primitive> { Arc::new(Reshape { shape }) };
+    let parts = [primitive(reshape.shape.clone()), primitive(of_scales)];
+    new.next().is_none().then(|| Use::Parts(parts, weight))
+}
+
+/// Writes the equations of the product of parts of the integers and of the scales, in place of the parts of the product.
+fn multiply_parts(
+    jaxpr: &mut Jaxpr,
+    weight: &Weight,
+    parts: [Arc<dyn Primitive>; 2],
+    equation: Equation,
+    done: &mut Vec<Equation>,
+) {
     let Equation {
-        primitive: take,
         inputs,
         outputs,
         line,
+        ..
     } = equation;
-    let (indices, result) = (inputs[1], outputs[0]);
+    let result = outputs[0];
     let info = jaxpr.info(result).clone();
     let mut add = |primitive: Arc<dyn Primitive>, inputs, output| {
         done.push(Equation {
@@ -113,13 +155,19 @@ fn take_slices(jaxpr: &mut Jaxpr, weight: &Weight, equation: Equation, done: &mu
         });
         output
     };
-    let mut slices = |operand| {
-        let infos = [jaxpr.info(operand), jaxpr.info(indices)];
-        let info = or_panic(take.abstract_evaluation(&infos)).remove(0);
+    let mut of = |part: Arc<dyn Primitive>, operand| {
+        let mut inputs = inputs.clone();
+        inputs[0] = operand;
+        let infos: Vec<_> = inputs.iter().map(|&input| jaxpr.info(input)).collect();
+        let info = or_panic(part.abstract_evaluation(&infos)).remove(0);
         let output = jaxpr.unused_input(info);
-        add(Arc::clone(&take), smallvec![operand, indices], output)
+        add(part, inputs, output)
     };
-    let (integers, scales) = (slices(weight.integers), slices(weight.scales));
+    let [of_integers, of_scales] = parts;
+    let (integers, scales) = (
+        of(of_integers, weight.integers),
+        of(of_scales, weight.scales),
+    );
     let broadcast = Broadcast {
         shape: info.shape.clone(),
         axes: (0..info.rank()).collect(),
@@ -132,6 +180,18 @@ fn take_slices(jaxpr: &mut Jaxpr, weight: &Weight, equation: Equation, done: &mu
         smallvec![converted, scaled],
         result,
     );
+}
+
+impl Weight {
+    /// Returns whether these are 8-bit integers, and the scales have all their axes.
+    fn has_all_axes(&self, jaxpr: &Jaxpr) -> bool {
+        let (integers, scales) = (jaxpr.info(self.integers), jaxpr.info(self.scales));
+        let Broadcast { axes, shape } = &self.broadcast;
+        integers.dtype == DType::I8
+            && *shape == integers.shape
+            && axes.iter().copied().eq(0..shape.len())
+            && scales.rank() == shape.len()
+    }
 }
 
 /// Returns the ways to read a variable as a quantized weight.

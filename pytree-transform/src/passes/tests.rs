@@ -316,6 +316,40 @@ fn slices_of_quantized_weights_are_widened_alone() {
     }
 }
 
+#[test]
+fn products_with_split_quantized_weights_read_the_integers() {
+    let integers = Tensor::arange(DType::I8, 60).reshape([4, 3, 5]);
+    let x = (Tensor::arange(DType::F32, 2 * 12).reshape([2, 2, 2, 3]) * 0.7).sin();
+    let scales = [
+        ([1, 1, 5], true),
+        ([4, 3, 1], true),
+        ([1, 1, 1], true),
+        ([4, 1, 1], false),
+        ([4, 3, 5], false),
+    ];
+    for (shape, is_read) in scales {
+        let count = shape.iter().product::<usize>();
+        let scales = (Tensor::arange(DType::F32, count) + 0.3).reshape(shape);
+        let operands = [x.clone(), integers.clone(), scales];
+        let infos = operands.each_ref().map(|operand| operand.info().clone());
+        let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &infos, |inputs| {
+            let weight = inputs[1].convert(DType::F32) * &inputs[2];
+            let weight = weight.reshape([2, 2, 3, 5]);
+            (
+                vec![inputs[0].tensordot(&weight, (&[1, 2, 3], &[0, 1, 2]))],
+                (),
+            )
+        });
+        let optimized = optimize_for_host(jaxpr.clone());
+        assert_eq!(verify(&optimized), Ok(()));
+        let of = |jaxpr: &Jaxpr| jaxpr.evaluate(&operands);
+        assert_eq!(of(&optimized), of(&jaxpr), "{shape:?}");
+        let mut equations = optimized.equations.iter();
+        let reads = equations.any(|equation| equation.primitive.name() == "quantized_dot");
+        assert_eq!(reads, is_read, "{optimized}");
+    }
+}
+
 /// The weight of each product is transposed before the loop, once for equal products, and the bits stay the same.
 #[test]
 fn loops_transpose_their_constants_once() {
