@@ -1,11 +1,7 @@
 //! Blocks of bf16 for the instructions of x86-64 that multiply pairs of numbers: those for matrices (AMX), or those for vectors
 //! (`AVX512_BF16`). Both treat a subnormal factor or sum as 0.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
+mod layout;
 mod matrices;
 mod vectors;
 
@@ -14,11 +10,10 @@ use std::marker::PhantomData;
 use half::bf16;
 use pytree_base::bug::expect_some;
 
+use self::layout::WholeTile;
 use super::Write;
 use super::half::{Blocks, Matrix, half_product};
 use super::loops::Loops;
-use crate::base::instructions::arch;
-use crate::base::prefetch::prefetch;
 use crate::base::target::Target;
 
 /// The number of lines of a tile.
@@ -79,19 +74,21 @@ impl<I: Instructions> Blocks for Tiles<I> {
     const UNIT: usize = 32;
 
     fn lay_out_left(matrix: &Matrix<'_, u16>, block: &mut [u32]) {
-        arch().dispatch(Layout {
+        Layout {
             matrix,
             block,
             is_right: false,
-        });
+        }
+        .run();
     }
 
     fn lay_out_right(matrix: &Matrix<'_, u16>, block: &mut [u32]) {
-        arch().dispatch(Layout {
+        Layout {
             matrix,
             block,
             is_right: true,
-        });
+        }
+        .run();
     }
 
     fn multiply(
@@ -132,75 +129,26 @@ struct Layout<'a> {
     is_right: bool,
 }
 
-impl pulp::WithSimd for Layout<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+impl Layout<'_> {
+    fn run(mut self) {
         let ((lines, by_line), (steps, _)) = (self.matrix.lines, self.matrix.steps);
         let tiles = steps.div_ceil(2 * PAIRS);
-        if by_line > 1 || !self.is_right {
-            for line in (0..lines).step_by(LINES) {
-                (0..tiles).for_each(|tile| self.lay_out(line, tile));
-            }
-            return;
+        let lines = (0..lines).step_by(LINES);
+        if by_line > 1 {
+            return lines.for_each(|line| (0..tiles).for_each(|tile| self.lay_out(line, tile)));
         }
         // A cache line has elements of many lines, so all lines at some steps are laid out before the next steps.
         for tile in 0..tiles {
-            let mut line = 0;
-            while line < lines {
-                let is_whole = line + 2 * LINES <= lines && (tile + 1) * 2 * PAIRS <= steps;
-                line += if is_whole {
-                    self.lay_out_across(line, tile);
-                    2 * LINES
-                } else {
-                    self.lay_out(line, tile);
-                    LINES
-                };
-            }
+            lines.clone().for_each(|line| self.lay_out(line, tile));
         }
     }
-}
 
-impl Layout<'_> {
     /// Returns the position of the tile with a line.
-    #[inline(always)]
     fn place(&self, line: usize, tile: usize) -> usize {
         line / LINES * self.matrix.steps.0.div_ceil(2 * PAIRS) + tile
     }
 
-    /// Lays out two tiles of the right operand, whose lines are neighbours in memory.
-    #[inline(always)]
-    fn lay_out_across(&mut self, line: usize, tile: usize) {
-        let Matrix {
-            elements,
-            steps: (_, by_step),
-            ..
-        } = *self.matrix;
-        let places = [line, line + LINES].map(|line| self.place(line, tile));
-        let (tiles, _) = self.block.as_chunks_mut::<TILE>();
-        let mut targets = expect_some(tiles.get_disjoint_mut(places).ok(), "two tiles");
-        let source = &elements[line + tile * 2 * PAIRS * by_step..];
-        for pair in 0..PAIRS {
-            let [first, second]: [[u16; 2 * LINES]; 2] = [2 * pair, 2 * pair + 1].map(|step| {
-                // The steps of a tile are so far apart that the processor does not request the next ones by itself.
-                let next = (step + 2 * PAIRS) * by_step;
-                if let Some(next) = source.get(next..next + 2 * LINES) {
-                    prefetch(next);
-                }
-                whole(&source[step * by_step..])
-            });
-            for (half, target) in targets.iter_mut().enumerate() {
-                let numbers: [u32; LINES] = std::array::from_fn(|at| {
-                    joined(first[half * LINES + at], second[half * LINES + at])
-                });
-                target.as_chunks_mut().0[pair] = numbers;
-            }
-        }
-    }
-
     /// Lays out one tile.
-    #[inline(always)]
     fn lay_out(&mut self, line: usize, tile: usize) {
         let Matrix {
             elements,
@@ -214,53 +162,36 @@ impl Layout<'_> {
         let place = self.place(line, tile);
         let (targets, _) = self.block.as_chunks_mut::<TILE>();
         let (target, _) = targets[place].as_chunks_mut::<PAIRS>();
-        let is_whole = steps == 2 * PAIRS;
-        let mut block = [[0; PAIRS]; LINES];
-        let mut is_by_lines = true;
-        if is_whole && by_step == 1 {
-            for (line, block) in block[..lines].iter_mut().enumerate() {
-                let line: [u16; 2 * PAIRS] = whole(&source[line * by_line..]);
-                *block = std::array::from_fn(|pair| joined(line[2 * pair], line[2 * pair + 1]));
-            }
-        } else if is_whole && by_line == 1 && lines == LINES {
-            is_by_lines = false;
-            for (pair, block) in block.iter_mut().enumerate() {
-                let [first, second]: [[u16; LINES]; 2] =
-                    [2 * pair, 2 * pair + 1].map(|step| whole(&source[step * by_step..]));
-                *block = std::array::from_fn(|line| joined(first[line], second[line]));
-            }
-        } else {
-            for (line, block) in block[..lines].iter_mut().enumerate() {
-                let bits = |step: usize| {
-                    if step < steps {
-                        source[line * by_line + step * by_step]
-                    } else {
-                        0
-                    }
-                };
-                let pair = |pair: usize| joined(bits(2 * pair), bits(2 * pair + 1));
-                *block = std::array::from_fn(pair);
-            }
+        let target = expect_some(target.first_chunk_mut(), "a whole tile");
+        let are_lines = by_step == 1;
+        if steps == 2 * PAIRS && lines == LINES && (are_lines || by_line == 1) {
+            let tile = WholeTile {
+                elements: source,
+                stride: if are_lines { by_line } else { by_step },
+                is_by_lines: are_lines,
+                is_requested: are_lines || line.is_multiple_of(2 * LINES),
+            };
+            return tile.lay_out(target, !self.is_right);
         }
-        for first in 0..LINES {
-            for second in 0..PAIRS {
-                target[first][second] = if is_by_lines == self.is_right {
-                    block[second][first]
-                } else {
-                    block[first][second]
-                };
+        let bits = |line: usize, step: usize| {
+            if line < lines && step < steps {
+                source[line * by_line + step * by_step]
+            } else {
+                0
             }
-        }
+        };
+        let pair = |line, pair: usize| {
+            let [first, second] = [2 * pair, 2 * pair + 1].map(|step| bits(line, step));
+            u32::from(first) | u32::from(second) << 16
+        };
+        let is_right = self.is_right;
+        let number = |row, column| {
+            if is_right {
+                pair(column, row)
+            } else {
+                pair(row, column)
+            }
+        };
+        *target = std::array::from_fn(|row| std::array::from_fn(|column| number(row, column)));
     }
-}
-
-/// Returns the first elements of a slice. An array has no bounds checks and overlaps nothing, so loops over it become vectors.
-#[inline(always)]
-fn whole<const N: usize>(elements: &[u16]) -> [u16; N] {
-    *expect_some(elements.first_chunk(), "whole lines of a tile")
-}
-
-#[inline(always)]
-fn joined(first: u16, second: u16) -> u32 {
-    u32::from(first) | u32::from(second) << 16
 }
