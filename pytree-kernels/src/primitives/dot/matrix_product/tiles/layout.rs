@@ -4,8 +4,8 @@
 
 use std::arch::x86_64::{
     __m512i, _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_or_si512,
-    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
 use pytree_base::bug::expect_some;
@@ -36,18 +36,22 @@ impl WholeTile<'_> {
             is_x86_feature_detected!("avx512f"),
             "a processor with instructions for bf16 has wide vectors"
         );
-        // SAFETY: the processor has the instructions, and each line of the target is as long as a register.
-        unsafe {
-            let rows = if self.is_by_lines {
-                self.lines()
-            } else {
-                self.steps()
-            };
-            let is_turned = self.is_by_lines != are_of_lines;
-            let rows = if is_turned { transposed(rows) } else { rows };
-            for (line, row) in target.iter_mut().zip(rows) {
-                _mm512_storeu_si512(line.as_mut_ptr().cast(), row);
-            }
+        // SAFETY: the processor has the instructions.
+        unsafe { self.lay_out_wide(target, are_of_lines) };
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn lay_out_wide(&self, target: &mut [[u32; PAIRS]; LINES], are_of_lines: bool) {
+        let rows = if self.is_by_lines {
+            self.lines()
+        } else {
+            self.steps()
+        };
+        let is_turned = self.is_by_lines != are_of_lines;
+        let rows = if is_turned { transposed(rows) } else { rows };
+        for (line, row) in target.iter_mut().zip(rows) {
+            // SAFETY: the array is as long as the register.
+            unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), row) };
         }
     }
 
@@ -65,31 +69,39 @@ impl WholeTile<'_> {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn lines(&self) -> [__m512i; LINES] {
-        std::array::from_fn(|line| {
-            let elements = &self.elements[line * self.stride..];
-            self.request(line * self.stride + AHEAD);
-            let pairs: &[u16; 2 * PAIRS] = expect_some(elements.first_chunk(), WHOLE);
+        let mut rows = [_mm512_setzero_si512(); LINES];
+        for (line, row) in rows.iter_mut().enumerate() {
+            let start = line * self.stride;
+            self.request(start + AHEAD);
+            let pairs: &[u16; 2 * PAIRS] = expect_some(self.elements[start..].first_chunk(), WHOLE);
             // SAFETY: the array is as long as the register.
-            unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) }
-        })
+            *row = unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) };
+        }
+        rows
     }
 
     /// Returns each pair of all lines.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn steps(&self) -> [__m512i; PAIRS] {
-        let wide = |step: usize| {
-            // The steps of a tile are so far apart that the processor does not request the next ones by itself.
-            let next = (step + 2 * PAIRS) * self.stride;
-            self.request(next);
-            let elements = self.elements[step * self.stride..].first_chunk();
-            let step: &[u16; LINES] = expect_some(elements, WHOLE);
-            // SAFETY: the array is as long as the register.
-            unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(step.as_ptr().cast())) }
-        };
-        std::array::from_fn(|pair| {
-            _mm512_or_si512(wide(2 * pair), _mm512_slli_epi32::<16>(wide(2 * pair + 1)))
-        })
+        let mut rows = [_mm512_setzero_si512(); PAIRS];
+        for (pair, row) in rows.iter_mut().enumerate() {
+            let (first, second) = (self.step(2 * pair), self.step(2 * pair + 1));
+            *row = _mm512_or_si512(first, _mm512_slli_epi32::<16>(second));
+        }
+        rows
+    }
+
+    /// Returns the numbers of all lines at a step.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn step(&self, step: usize) -> __m512i {
+        // The steps of a tile are so far apart that the processor does not request the next ones by itself.
+        self.request((step + 2 * PAIRS) * self.stride);
+        let elements = self.elements[step * self.stride..].first_chunk();
+        let numbers: &[u16; LINES] = expect_some(elements, WHOLE);
+        // SAFETY: the array is as long as the register.
+        unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(numbers.as_ptr().cast())) }
     }
 }
 
