@@ -1,7 +1,8 @@
 """The operations of benches/operations.rs in JAX, in turn with ours: the microseconds of each, and the ratio.
 
-Usage: python jax_operations.py [sin sum.rows key f32 ...]; needs the packages of benches/comparison/requirements.txt. Starts `cargo bench
---bench operations`. For one thread, run it under `taskset -c 0`. Prints `differs` where the means of the results do.
+Usage: python jax_operations.py [--rounds=3] [sin sum.rows key f32 ...]; needs the packages of benches/comparison/requirements.txt. Starts
+`cargo bench --bench operations`. For one thread, run it under `taskset -c 0`. On a virtual machine, two cores may share one for half a
+minute, so the least times of several rounds are compared. Prints `differs` where the means of the results do.
 """
 
 import json
@@ -129,24 +130,38 @@ def peer(case):
     return lambda: gradient(y, *x)
 
 
-def main():
-    jax.config.update("jax_enable_x64", True)
-    command = ["cargo", "bench", "--quiet", "--bench", "operations", "--", "--turns", *sys.argv[1:]]
+def turns():
+    """Each case as text, the microseconds of ours and of JAX (or none), and what differs."""
+    chosen = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    command = ["cargo", "bench", "--quiet", "--bench", "operations", "--", "--turns", *chosen]
     ours = subprocess.Popen(command, cwd=FOLDER.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in ours.stdout:
         case = json.loads(line)
-        call = peer(case)
-        title = f"{case['name']:23} {case['dtype']:4} {case['op']:8} {case['us']:9.0f}"
-        if call is None:
-            print(title, flush=True)
-        else:
+        call, least, differs = peer(case), None, ""
+        if call is not None:
             mean = sum(float(jnp.mean(part.astype(float))) for part in jax.tree.leaves(call()))
             least = least_time(call)
             tolerance = 1e-2 if case["dtype"] == "bf16" else 1e-4
-            differs = "" if np.isclose(mean, case["mean"], tolerance, tolerance) else f"  differs: {case['mean']} and {mean}"
-            print(f"{title} {least:9.0f} {case['us'] / least:6.2f}{differs}", flush=True)
+            if not np.isclose(mean, case["mean"], tolerance, tolerance):
+                differs = f"  differs: {case['mean']} and {mean}"
+        yield f"{case['name']:23} {case['dtype']:4} {case['op']:8}", case["us"], least, differs
         ours.stdin.write("\n")
         ours.stdin.flush()
+
+
+def main():
+    jax.config.update("jax_enable_x64", True)
+    rounds = next((int(argument.split("=")[1]) for argument in sys.argv if argument.startswith("--rounds=")), 1)
+    best = {}
+    for last in [False] * (rounds - 1) + [True]:
+        for title, ours, theirs, differs in turns():
+            before = best.get(title, (ours, theirs))
+            ours = min(ours, before[0])
+            theirs = theirs and min(theirs, before[1])
+            best[title] = ours, theirs
+            if last:
+                beside = f"{theirs:9.0f} {ours / theirs:6.2f}{differs}" if theirs else ""
+                print(f"{title} {ours:9.0f} {beside}", flush=True)
 
 
 if __name__ == "__main__":
