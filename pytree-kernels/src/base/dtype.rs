@@ -12,7 +12,7 @@ use crate::base::shape::Shape;
 ///
 /// **Half-precision floats** are [`BF16`](Self::BF16) and [`F16`](Self::F16). Each equation computes in f32, and rounds
 /// its result to the nearest number of the dtype, ties to even. Sums, products of matrices, convolutions and cumulative
-/// reductions accumulate in f32 and round once at the end. On processors with instructions for them (AMX, AVX512_BF16), products of bf16
+/// reductions accumulate in f32 and round once at the end. On processors with instructions for them (AMX, `AVX512_BF16`), products of bf16
 /// matrices treat subnormal factors and sums as 0. An f64 or an integer is first converted to f32, as in XLA.
 ///
 /// **Integers** wrap around in arithmetic, as in JAX. The sums and products of many integers of 8 and 16 bits have 32

@@ -11,7 +11,7 @@
 //! | integers, and at most 512 multiplications | a plain loop |
 //!
 //! Measured on one core of a Sapphire Rapids for `[128, 768] · [768, 3072]` in f32: `gemm` reaches 149 GFLOP/s, `faer` 133, `rten-gemm` 131
-//! and `gemmkit` 91. On one core of an EPYC with AVX512_BF16, the tiles of bf16 reach 221 GFLOP/s.
+//! and `gemmkit` 91. On one core of an EPYC with `AVX512_BF16`, the tiles of bf16 reach 221 GFLOP/s.
 
 mod elements;
 mod half;
