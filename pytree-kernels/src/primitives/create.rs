@@ -1,5 +1,7 @@
 //! Arrays without operands.
 
+use std::sync::Arc;
+
 use crate::base::array::{Array, fill, reused_bits, with_type};
 use crate::base::bits::with_bits;
 use crate::base::dtype::{ArrayElement, DType};
@@ -18,6 +20,9 @@ pub fn full(dtype: DType, shape: &[usize], value: f64) -> Array {
 pub fn iota(dtype: DType, shape: &[usize], axis: usize) -> Array {
     let inner: usize = shape[axis + 1..].iter().product();
     let positions = positions(dtype, shape[axis]);
+    if positions.info.len() == shape.iter().product() {
+        return Array::reshaped(Arc::new(positions), shape);
+    }
     with_bits!(dtype, T => {
         let mut elements = reused_bits::<T>(dtype, shape.iter().product());
         let runs = elements.chunks_exact_mut(inner.max(1));

@@ -16,6 +16,8 @@ use crate::primitives::reduction::{Number, with_number};
 /// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScatterBy {
+    /// The update. If several updates have the same index, it is the last one.
+    Set,
     /// The product.
     Multiply,
     /// The maximum.
@@ -73,7 +75,7 @@ pub fn scatter_add(
 }
 
 /// Combines each block of `updates` with the block of `operand` at its index, if the index is in range. The result overwrites the
-/// operand if it has no other handle.
+/// operand if it has no other handle. [`ScatterBy::Set`] accepts narrow dtypes.
 pub fn scatter(
     by: ScatterBy,
     operand: Arc<Array>,
@@ -81,12 +83,33 @@ pub fn scatter(
     updates: &Array,
     blocks: &Blocks,
 ) -> Array {
-    let indices = widened(indices);
+    let (indices, dtype) = (widened(indices), operand.dtype());
     let info = operand.info.clone();
     let mut result = Array::from_data(info, Array::into_data(operand));
-    with_wide!(result.dtype(), T => {
-        combined(by, result.elements_mut::<T>(), updates.elements(), &indices, blocks);
-    });
+    let indices = (&*indices, Outside::Drop);
+    macro_rules! combine {
+        ($combine:expr) => {
+            with_wide!(dtype, T => {
+                let elements = result.elements_mut::<T>();
+                scatter_blocks(elements, updates.elements(), indices, blocks, $combine);
+            })
+        };
+    }
+    #[allow(
+        clippy::eq_op,
+        clippy::float_cmp,
+        clippy::bool_comparison,
+        reason = "only NaN differs from itself"
+    )]
+    match by {
+        ScatterBy::Set => with_bits!(dtype, T => {
+            let elements = result.bits_mut::<T>();
+            scatter_blocks(elements, updates.bits(), indices, blocks, |_, update| update);
+        }),
+        ScatterBy::Multiply => combine!(Combined::times),
+        ScatterBy::Max => combine!(|x, y| if x > y || x != x { x } else { y }),
+        ScatterBy::Min => combine!(|x, y| if x < y || x != x { x } else { y }),
+    }
     result
 }
 
@@ -114,26 +137,6 @@ combined!(f32, f64; i32, i64, u32);
 impl Combined for bool {
     fn times(self, other: Self) -> Self {
         self && other
-    }
-}
-
-#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn combined<T: Combined>(
-    by: ScatterBy,
-    operand: &mut [T],
-    updates: &[T],
-    indices: &Array,
-    blocks: &Blocks,
-) {
-    let indices = (indices, Outside::Drop);
-    match by {
-        ScatterBy::Multiply => scatter_blocks(operand, updates, indices, blocks, T::times),
-        ScatterBy::Max => scatter_blocks(operand, updates, indices, blocks, |x, y| {
-            if x > y || x != x { x } else { y }
-        }),
-        ScatterBy::Min => scatter_blocks(operand, updates, indices, blocks, |x, y| {
-            if x < y || x != x { x } else { y }
-        }),
     }
 }
 
@@ -332,7 +335,7 @@ fn add_halves(
 
 /// Combines each block of `updates` with the block of `result` at the update's position. Threads share the rows of the result, or the
 /// positions of a row with long blocks. Each thread visits all updates of its row in their order, and combines those of its own positions.
-fn scatter_blocks<T: ArrayElement>(
+fn scatter_blocks<T: Copy + Send + Sync>(
     result: &mut [T],
     updates: &[T],
     (indices, outside): (&Array, Outside),

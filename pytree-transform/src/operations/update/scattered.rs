@@ -3,17 +3,14 @@
 use std::panic::Location;
 
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::{Binary, Comparison};
+use pytree_kernels::primitives::elementwise::Binary;
 use pytree_kernels::primitives::gather::ScatterBy;
 
 use super::Update;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
-use crate::primitives::create;
-use crate::primitives::elementwise::{binary, compare};
-use crate::primitives::gather::{scatter_add, scatter_by, take};
-use crate::primitives::select::select;
-use crate::primitives::shape::broadcast_in_dim;
+use crate::primitives::elementwise::binary;
+use crate::primitives::gather::{scatter_add, scatter_by};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 
@@ -59,7 +56,7 @@ impl Scattered {
         }
         let by = |by| scatter_by(by, tensor, &self.indices, updates, axis);
         at_line_by_default(Location::caller(), || match update {
-            Update::Set => self.set(tensor, updates),
+            Update::Set => by(ScatterBy::Set),
             Update::Add => {
                 let added = scatter_add(updates, &self.indices, axis, length)?;
                 binary(Binary::Add, tensor, &added)
@@ -68,25 +65,5 @@ impl Scattered {
             Update::Min => by(ScatterBy::Min),
             Update::Max => by(ScatterBy::Max),
         })
-    }
-
-    /// Writes the last update to each position that has updates.
-    #[track_caller]
-    fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
-        let (axis, length) = (self.axis, tensor.shape()[self.axis]);
-        let count = self.indices.len();
-        let none = create::full(DType::I32, &[length], -1.0)?;
-        let numbers = create::iota(DType::I32, &[count], 0)?;
-        let indices = self.indices.try_reshape([count])?;
-        let last = scatter_by(ScatterBy::Max, &none, &indices, &numbers, 0)?;
-        let (before, after) = tensor.shape().split_at(axis);
-        let flat = updates.try_reshape([before, &[count], &after[1..]].concat())?;
-        let chosen = take(&flat, &last, axis)?;
-        let changed = compare(Comparison::Ge, &last, &Tensor::scalar(0_i32))?;
-        select(
-            &broadcast_in_dim(&changed, tensor.shape(), &[axis])?,
-            &chosen,
-            tensor,
-        )
     }
 }

@@ -1,20 +1,25 @@
-//! Scatters that combine updates with elements by a product or an extremum. For sums, see [`ScatterAdd`], which is
-//! linear.
+//! Scatters that replace elements by updates, or combine them by a product or an extremum. For sums, see [`ScatterAdd`].
+//!
+//! If several updates replace an element, the last of them does, for any number of threads. The replacement is linear in the elements
+//! and the updates.
 
 use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use pytree_kernels::primitives::elementwise::Comparison;
 use pytree_kernels::primitives::gather::{self, Outside, ScatterBy};
+use smallvec::smallvec;
 
 use super::{ScatterAdd, Take, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
-use crate::primitives::create::{ones_like, or_zeros, zeros_like};
+use crate::primitives::create::{full, iota, ones_like, or_zeros, zeros, zeros_like};
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
-use crate::primitives::shape::batch_axis_first;
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis, reshape};
+use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
@@ -71,6 +76,40 @@ impl Scatter {
         or_panic(bind_one(&self, &[operand, indices, updates]))
     }
 
+    /// Returns the number of the last update of each position of an axis with the given length, or -1. `by` is the replacement, or the
+    /// maximum if it is not known to apply updates in order.
+    fn last_updates(self, by: ScatterBy, indices: &Tensor, length: usize) -> Tensor {
+        let (examples, places) = indices.shape().split_at(self.batch_axes);
+        let count: usize = places.iter().product();
+        let with = |length: usize| [examples, &[length]].concat();
+        let none = or_panic(full(DType::I32, &with(length), -1.0));
+        let numbers = or_panic(iota(DType::I32, &with(count), self.batch_axes));
+        let (axis, batch_axes) = (self.batch_axes, self.batch_axes);
+        let scatter = Self {
+            by,
+            axis,
+            batch_axes,
+        };
+        scatter.bind(&none, &or_panic(reshape(indices, &with(count))), &numbers)
+    }
+
+    /// Returns whether each element has an update.
+    fn has_update(self, last: &Tensor, shape: &[usize]) -> Tensor {
+        let changed = or_panic(compare(Comparison::Ge, last, &Tensor::scalar(0_i32)));
+        let axes: AxisList = (0..self.batch_axes).chain([self.axis]).collect();
+        or_panic(broadcast_in_dim(&changed, shape, &axes))
+    }
+
+    /// Replaces the elements by their last updates, without an order of the updates.
+    fn replaced(self, operand: &Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
+        let mut shape = Shape::from(operand.shape());
+        let last = self.last_updates(ScatterBy::Max, indices, shape[self.axis]);
+        shape[self.axis] = indices.shape()[self.batch_axes..].iter().product();
+        let chosen = self.take().bind(&or_panic(reshape(updates, &shape)), &last);
+        let has_update = self.has_update(&last, operand.shape());
+        or_panic(select(&has_update, &chosen, operand))
+    }
+
     /// Divides the tangent of an extremum equally among all elements and updates that equal the extremum, like a
     /// reduction.
     fn tangent_of_extremum(
@@ -120,6 +159,7 @@ impl Scatter {
 impl Primitive for Scatter {
     fn name(&self) -> &'static str {
         match self.by {
+            ScatterBy::Set => "scatter_set",
             ScatterBy::Multiply => "scatter_mul",
             ScatterBy::Max => "scatter_max",
             ScatterBy::Min => "scatter_min",
@@ -129,7 +169,8 @@ impl Primitive for Scatter {
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, indices, updates) = (operands[0], operands[1], operands[2]);
         check_indices("update at indices", operands)?;
-        if operand.dtype != updates.dtype || operand.dtype == DType::Bool {
+        let is_set = self.by == ScatterBy::Set;
+        if operand.dtype != updates.dtype || operand.dtype == DType::Bool && !is_set {
             return Err(TensorError::dtype(
                 "update at indices",
                 operands,
@@ -166,6 +207,7 @@ impl Primitive for Scatter {
             ];
             let tangents = [&tangents[0], &tangents[1]];
             match self.by {
+                ScatterBy::Set => self.bind(tangents[0], indices, tangents[1]),
                 ScatterBy::Multiply => self.tangent_of_product([x, indices, updates], tangents),
                 _ => self.tangent_of_extremum([x, indices, updates], &result, tangents),
             }
@@ -173,21 +215,64 @@ impl Primitive for Scatter {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
+    /// An element gives its cotangent to its last update. Without an update, it keeps the cotangent.
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        if self.by != ScatterBy::Set {
+            not_linear(self);
+        }
+        let Some(cotangent) = &cotangents[0] else {
+            return smallvec![None, None, None];
+        };
+        let (indices, shape) = (operands[1].known(), cotangent.shape());
+        let last = self.last_updates(self.by, indices, shape[self.axis]);
+        let kept = || {
+            let zero = Tensor::constant(cotangent.dtype(), 0.0);
+            or_panic(select(&self.has_update(&last, shape), &zero, cotangent))
+        };
+        let given = || {
+            let updates = operands[2].info();
+            let mut shape = Shape::from(shape);
+            shape[self.axis] = indices.shape()[self.batch_axes..].iter().product();
+            let (limits, starts) = (shape.clone(), shape.iter().map(|_| 0));
+            let (starts, steps): (PerAxis, PerAxis) = starts.map(|start| (start, 1)).unzip();
+            // The index -1 selects one more position, for the cotangents of elements without update.
+            shape[self.axis] += 1;
+            let none = zeros(&AbstractArray::new(updates.dtype, shape));
+            let all = self.bind(&none, &last, cotangent);
+            let of_updates = or_panic(slice(&all, &starts, &limits, &steps));
+            or_panic(reshape(&of_updates, &updates.shape))
+        };
+        smallvec![
+            operands[0].is_unknown().then(kept),
+            None,
+            operands[2].is_unknown().then(given)
+        ]
     }
 
-    /// Adds a leading batch axis to all operands.
+    /// Adds a batch axis to the tensor and the updates, behind the axes that they share with the indices. If the indices have a batch axis,
+    /// it becomes one of these, and the first.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let size = batch.size;
-        let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));
+        let shared = usize::from(axes[1].is_some());
+        let place = if shared == 1 { 0 } else { self.batch_axes };
+        let with_axis = |operand: usize| {
+            let first = or_panic(batch_axis_first(
+                &operands[operand],
+                axes[operand],
+                batch.size,
+            ));
+            or_panic(move_axis(&first, 0, place))
+        };
         let scatter = Self {
             axis: self.axis + 1,
-            batch_axes: self.batch_axes + 1,
+            batch_axes: self.batch_axes + shared,
             ..*self
         };
-        let result = scatter.bind(&front(0), &front(1), &front(2));
-        (one(result), one(Some(0)))
+        let indices = match axes[1] {
+            Some(_) => with_axis(1),
+            None => operands[1].clone(),
+        };
+        let result = scatter.bind(&with_axis(0), &indices, &with_axis(2));
+        (one(result), one(Some(place)))
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
@@ -195,18 +280,18 @@ impl Primitive for Scatter {
         if updates.info.is_empty() {
             return Ok(one(operand.clone()));
         }
-        let name = match self.by {
-            ScatterBy::Multiply => "stablehlo.multiply",
-            ScatterBy::Max => "stablehlo.maximum",
-            ScatterBy::Min => "stablehlo.minimum",
+        // XLA applies the updates in any order.
+        let (name, reaches) = match self.by {
+            ScatterBy::Set => {
+                let replaced = |x: &[Tensor]| vec![self.replaced(&x[0], &x[1], &x[2])];
+                return Ok(block.computed(operands, replaced)?.into());
+            }
+            ScatterBy::Multiply => ("stablehlo.multiply", None),
+            ScatterBy::Max => ("stablehlo.maximum", Some(Bound::Greatest)),
+            ScatterBy::Min => ("stablehlo.minimum", Some(Bound::Least)),
         };
         let axes = self.take().gather_axes(operand.rank(), indices.rank());
         let indices = lower_positions(block, indices, operand.shape()[self.axis], Outside::Drop);
-        let reaches = match self.by {
-            ScatterBy::Multiply => None,
-            ScatterBy::Max => Some(Bound::Greatest),
-            ScatterBy::Min => Some(Bound::Least),
-        };
         // XLA may combine the updates between devices.
         if let (Some(reaches), Some(_)) = (reaches, block.partition_mesh()) {
             let scatter = |block: &mut Block<'_>, keys: &[Value]| {
@@ -219,6 +304,10 @@ impl Primitive for Scatter {
         block
             .scattered(name, operand, &indices, updates, &axes)
             .map(one)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        self.by == ScatterBy::Set
     }
 
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
@@ -245,13 +334,19 @@ mod tests {
         assert_close, check_batching, check_tangent, noise,
     };
 
-    const KINDS: [ScatterBy; 3] = [ScatterBy::Multiply, ScatterBy::Max, ScatterBy::Min];
+    const KINDS: [ScatterBy; 4] = [
+        ScatterBy::Set,
+        ScatterBy::Multiply,
+        ScatterBy::Max,
+        ScatterBy::Min,
+    ];
 
     #[test]
     fn repeated_indices_combine_in_order() {
         let x = Tensor::from([2, 3, 4]);
         let (at, updates) = (Tensor::from([0, 2, 0]), Tensor::from([5, -1, -7]));
         let of = |by| scatter_by(by, &x, &at, &updates, 0).unwrap();
+        assert_eq!(of(ScatterBy::Set), Tensor::from([-7, 3, -1]));
         assert_eq!(of(ScatterBy::Multiply), Tensor::from([-70, 3, -4]));
         assert_eq!(of(ScatterBy::Max), Tensor::from([5, 3, 4]));
         assert_eq!(of(ScatterBy::Min), Tensor::from([-7, 3, -1]));
