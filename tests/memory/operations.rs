@@ -172,8 +172,7 @@ fn elementwise() -> Vec<Case> {
         case("a number divided", |x, _| 2.0 / x),
         case("a number divides", |x, _| x / 2),
         case("a number is the maximum", |x, _| x.maximum(0)),
-        // The maximum, of which the minimum is taken.
-        case("a number clamps", |x, _| x.clamp(0, 1)).beside(|_| 3),
+        case("a number clamps", |x, _| x.clamp(0, 1)),
         case("a number compared", |x, _| x.equal(0)),
         case("a float times", |x, _| x * 0.5),
     ]
@@ -210,9 +209,9 @@ fn along_axes() -> Vec<Case> {
         case("argmax of the first axis", |x, _| x.argmax(0)),
         case("argmax of the last axis", |x, _| x.argmax(1)),
         case("argmin of the last axis", |x, _| x.argmin(1)),
-        case("cumsum of the first axis", |x, _| x.cumsum(0)).beside(converted),
-        case("cumsum of the last axis", |x, _| x.cumsum(1)).beside(converted),
-        case("cumprod", |x, _| x.cumprod(1)).beside(converted),
+        case("cumsum of the first axis", |x, _| x.cumsum(0)),
+        case("cumsum of the last axis", |x, _| x.cumsum(1)),
+        case("cumprod", |x, _| x.cumprod(1)),
         case("cummax", |x, _| x.cummax(Reversed(1))),
         case("cummin", |x, _| x.cummin(1)),
         case("cumlogsumexp", |x, _| x.cumlogsumexp(1)),
@@ -268,8 +267,9 @@ fn moved() -> Vec<Case> {
         case("concatenate", |x, y| Tensor::concatenate(&[x.clone(), y.clone()], 0)),
         case("take", |x, _| x.take(&Tensor::arange(DType::I32, 1000), 0)),
         case("take along an axis", |x, _| x.take_along_axis(&Tensor::zeros(DType::I32, [x.shape()[0], 1]), 1)),
-        // The updates at their indices are added to the tensor.
-        case("scatter_add", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).add(x.index(ix![..10]))).beside(|_| 1),
+        // The kernel that adds halves does not overwrite them.
+        case("scatter_add", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).add(x.index(ix![..10])))
+            .beside(|dtype| usize::from(dtype.is_float() && dtype.bytes() == 2)),
         case("scatter_mul", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).multiply(x.index(ix![..10]))),
         case("scatter_min", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).min(x.index(ix![..10]))),
         case("scatter_max", |x, _| x.at_indices(&Tensor::arange(DType::I32, 10), 0).max(x.index(ix![..10]))),

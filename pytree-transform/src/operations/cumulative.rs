@@ -6,8 +6,9 @@ use pytree_kernels::primitives::cumulative::{Cumulation, Run};
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::wide_integers;
-use crate::primitives::cumulative::{cumulative, cumulative_sum};
+use crate::primitives::cumulative::{Cumulative, CumulativeSum, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
+use crate::tensor::trace::overwriting;
 
 /// An axis along which a cumulative operation runs backward, from the last element to the first (`reverse=True` in
 /// JAX).
@@ -53,12 +54,19 @@ impl RunningAxis {
 
 #[track_caller]
 fn running_sum(tensor: &Tensor, run: Run) -> Result<Tensor, TensorError> {
-    cumulative_sum(&wide_integers(tensor)?, run)
+    match overwriting(&CumulativeSum(run), [wide_integers(tensor)?]) {
+        Ok(sums) => Ok(sums),
+        Err([tensor]) => cumulative_sum(&tensor, run),
+    }
 }
 
 #[track_caller]
 fn running_product(tensor: &Tensor, run: Run) -> Result<Tensor, TensorError> {
-    cumulative(Cumulation::Prod, &wide_integers(tensor)?, run)
+    let cumulation = Cumulation::Prod;
+    match overwriting(&Cumulative { cumulation, run }, [wide_integers(tensor)?]) {
+        Ok(products) => Ok(products),
+        Err([tensor]) => cumulative(cumulation, &tensor, run),
+    }
 }
 
 /// Defines a panicking method and its fallible version for each row `name try_name = function`.

@@ -11,7 +11,7 @@ use crate::primitives::elementwise::operators::{Operand, check_quotient};
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
-use crate::tensor::trace::bind_repeating;
+use crate::tensor::trace::{bind_repeating, overwriting};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
@@ -302,7 +302,10 @@ impl Tensor {
         let (low, high) = (low.beside(self)?, high.beside(self)?);
         // The selections below determine the gradient, and change no number.
         if [self, &low, &high].iter().all(|it| it.array().is_some()) {
-            return self.try_maximum(&low)?.try_minimum(&high);
+            return match overwriting(&Binary::Min, [self.try_maximum(&low)?, high]) {
+                Ok(limited) => Ok(limited),
+                Err([limited, high]) => limited.try_minimum(&high),
+            };
         }
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);

@@ -12,7 +12,7 @@ use crate::operations::axes::axis_of;
 use crate::primitives::elementwise::binary;
 use crate::primitives::gather::{scatter_add, scatter_by};
 use crate::tensor::Tensor;
-use crate::tensor::trace::at_line_by_default;
+use crate::tensor::trace::{at_line_by_default, overwriting};
 
 /// Indices along an axis. Negative indices count from the end, and updates at indices out of range are dropped.
 pub(super) struct Scattered {
@@ -59,7 +59,8 @@ impl Scattered {
             Update::Set => by(ScatterBy::Set),
             Update::Add => {
                 let added = scatter_add(updates, &self.indices, axis, length)?;
-                binary(Binary::Add, tensor, &added)
+                overwriting(&Binary::Add, [tensor.clone(), added])
+                    .or_else(|[x, added]| binary(Binary::Add, &x, &added))
             }
             Update::Multiply => by(ScatterBy::Multiply),
             Update::Min => by(ScatterBy::Min),

@@ -147,6 +147,29 @@ pub(crate) fn bind_repeating(
     results.map(|results| Some(first(results)))
 }
 
+/// Evaluates a primitive on tensors by value. The result has the dtype and shape of the first operand, and may overwrite an operand that
+/// nothing else holds. Returns the operands if an operand is traced or on a device, or if they do not fit.
+pub(crate) fn overwriting<const N: usize>(
+    primitive: &dyn Primitive,
+    operands: [Tensor; N],
+) -> Result<Tensor, [Tensor; N]> {
+    let info = operands[0].info();
+    let is_repeated = |operand: &Tensor| {
+        let pattern = Pattern::of_operand(operand.shape(), &info.shape);
+        operand.array().is_some() && operand.dtype() == info.dtype && pattern.is_some()
+    };
+    if checks::active()
+        || device::uses_device(primitive, &operands.each_ref())
+        || !operands.iter().all(is_repeated)
+        || primitive.abstract_evaluation(&[info; N]).is_err()
+    {
+        return Err(operands);
+    }
+    let arrays = operands.into_iter().filter_map(Tensor::into_array);
+    let results = evaluation::evaluate(primitive, arrays.collect());
+    Ok(Tensor::from_array(first(results)))
+}
+
 /// Returns whether the rules of a trace level accept numbers in place of their repetitions.
 fn repeats_numbers(level: usize, primitive: &dyn Primitive) -> bool {
     let is_recorded =
