@@ -372,8 +372,8 @@ fn jaxprs_name_narrow_dtypes() {
         "a:bf16[2,3] b:u8[2]",
         "c:bf16[] = reduce_sum[axes=(0, 1)] a",
         "bf16[] = mul c 0.100098:bf16[]",
-        "e:u32[2] = convert_element_type[new_dtype=u32] b",
-        "g:u32[] = add f 1:u32[]",
+        "e:u32[] = reduce_sum[axes=(0,) dtype=u32] b",
+        "f:u32[] = add e 1:u32[]",
         "f16[2] = convert_element_type[new_dtype=f16] b",
     ] {
         assert!(jaxpr.contains(part), "{part} in {jaxpr}");

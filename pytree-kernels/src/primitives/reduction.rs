@@ -1,6 +1,7 @@
 //! Reductions over axes. [`crate::base::fold`] defines the order in which the kernels combine elements.
 //!
-//! Narrow elements are widened part by part, where the order has its parts and blocks.
+//! An operand may be reduced as if it were converted to another dtype. Its elements are converted, and narrow elements widened, part by
+//! part, where the order has its parts and blocks.
 
 #![allow(
     clippy::inline_always,
@@ -12,10 +13,11 @@ use std::ops::{Add, Mul, Range};
 use pytree_base::bug::expect_some;
 
 use crate::base::array::{Array, with_wide};
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
-use crate::base::narrow::{is_narrow, wide, widened_part, write_part};
+use crate::base::narrow::{wide, widened_part, write_part};
 use crate::base::shape::{AxisList, without_axes};
 use crate::primitives::strided;
 
@@ -169,9 +171,9 @@ const WIDENED: usize = 16 * PART;
 /// The number of columns that are widened at a time, if there are more.
 const COLUMNS: usize = 256;
 
-/// Reduces an array over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
+/// Reduces an array of a dtype over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
 /// The groups are reduced one after the other, starting with the last group.
-fn folded(operand: &Array, axes: &[usize], reduce: &Reduce<'_>) -> Array {
+fn folded(operand: &Array, dtype: DType, axes: &[usize], reduce: &Reduce<'_>) -> Array {
     let shape = operand.shape();
     // An axis of length 1 adds no elements and does not separate other axes, so it does not affect the order.
     let long: AxisList = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
@@ -189,45 +191,43 @@ fn folded(operand: &Array, axes: &[usize], reduce: &Reduce<'_>) -> Array {
         let (outer, length) = (length(&rest[..first]), length(&rest[first..=last]));
         rest = &rest[..first];
         // The results of a group that is not the last one are not rounded.
-        let dtype = if rest.iter().any(is_reduced) {
-            wide(operand.dtype())
+        let to = if rest.iter().any(is_reduced) {
+            wide(dtype)
         } else {
-            operand.dtype()
+            dtype
         };
-        let mut shorter = Array::reused(&AbstractArray::new(dtype, [outer * inner]));
+        let mut shorter = Array::reused(&AbstractArray::new(to, [outer * inner]));
         let (pass, longer) = (
             Pass::new(length, inner),
             reduced.as_ref().unwrap_or(operand),
         );
-        if is_narrow(operand.dtype()) {
+        if longer.dtype() != wide(to) || to != wide(to) {
             reduce_widened(pass, longer, &mut shorter, reduce);
         } else {
             reduce(pass, longer, &mut shorter);
         }
         reduced = Some(shorter);
     }
-    let mut result = reduced.unwrap_or_else(|| operand.clone());
+    let mut result = reduced.unwrap_or_else(|| elements(operand, 0..operand.info.len(), dtype));
     result.info.shape = without_axes(shape, axes);
     result
 }
 
-/// Writes a pass over an array to a result, one of which is narrow. Widens some elements at a time.
+/// Writes a pass over an array to a result of another dtype, or of a narrow one. Converts some elements at a time.
 fn reduce_widened(pass: Pass, operand: &Array, result: &mut Array, reduce: &Reduce<'_>) {
     let Pass { length, inner, .. } = pass;
+    let dtype = wide(result.dtype());
     let size = length * inner;
     if size == 0 {
-        let mut start = Array::reused(&AbstractArray::new(
-            wide(operand.dtype()),
-            [result.info.len()],
-        ));
-        reduce(pass, &elements(operand, 0..0), &mut start);
+        let mut start = Array::reused(&AbstractArray::new(dtype, [result.info.len()]));
+        reduce(pass, &elements(operand, 0..0, dtype), &mut start);
         return write_part(&start, 0..start.info.len(), result, 0);
     }
     if size <= WIDENED {
         let (outer, blocks) = (operand.info.len() / size, WIDENED / size);
         for first in (0..outer).step_by(blocks) {
             let last = outer.min(first + blocks);
-            let part = elements(operand, first * size..last * size);
+            let part = elements(operand, first * size..last * size, dtype);
             reduce_to(pass, &part, result, first * inner, reduce);
         }
         return;
@@ -235,7 +235,7 @@ fn reduce_widened(pass: Pass, operand: &Array, result: &mut Array, reduce: &Redu
     for block in 0..operand.info.len() / size {
         if inner == 1 {
             let row = block * size..(block + 1) * size;
-            let parts = reduced_parts(operand, row, reduce);
+            let parts = reduced_parts(operand, dtype, row, reduce);
             reduce_to(
                 Pass::new(parts.info.len(), 1),
                 &parts,
@@ -250,20 +250,31 @@ fn reduce_widened(pass: Pass, operand: &Array, result: &mut Array, reduce: &Redu
         for column in (0..inner).step_by(width) {
             let column = column.min(inner - width);
             let first = block * size + column;
-            let rows = reduced_blocks(operand, first, pass, width, reduce);
+            let rows = reduced_blocks(operand, dtype, first, pass, width, reduce);
             let pass = Pass::new(rows.info.len() / width, width);
             reduce_to(pass, &rows, result, block * inner + column, reduce);
         }
     }
 }
 
-/// Returns a row of elements, in the dtype in which kernels compute.
-fn elements(operand: &Array, range: Range<usize>) -> Array {
-    if is_narrow(operand.dtype()) {
+/// Returns a row of elements, converted to a dtype.
+fn elements(operand: &Array, range: Range<usize>, dtype: DType) -> Array {
+    if dtype != operand.dtype() && dtype != DType::Bool {
         return widened_part(operand, range);
     }
-    let mut part = Array::reused(&AbstractArray::new(operand.dtype(), [range.len()]));
-    write_part(operand, range, &mut part, 0);
+    let mut part = Array::reused(&AbstractArray::new(dtype, [range.len()]));
+    if dtype == operand.dtype() {
+        write_part(operand, range, &mut part, 0);
+        return part;
+    }
+    // The zeros of floats differ in their sign bit.
+    let unused = 64 - 8 * operand.dtype().bytes() + usize::from(operand.dtype().is_float());
+    with_bits!(operand.dtype(), T => {
+        let elements = operand.bits::<T>()[range].iter();
+        for (truth, bits) in part.elements_mut().iter_mut().zip(elements) {
+            *truth = bits.to_u64() & (u64::MAX >> unused) != 0;
+        }
+    });
     part
 }
 
@@ -276,16 +287,17 @@ fn reduce_to(pass: Pass, part: &Array, result: &mut Array, at: usize, reduce: &R
 }
 
 /// Reduces each part of a row; see [`fold::row`].
-fn reduced_parts(operand: &Array, row: Range<usize>, reduce: &Reduce<'_>) -> Array {
+fn reduced_parts(operand: &Array, dtype: DType, row: Range<usize>, reduce: &Reduce<'_>) -> Array {
     let count = row.len().div_ceil(PART);
-    let mut results = Array::reused(&AbstractArray::new(wide(operand.dtype()), [count]));
+    let mut results = Array::reused(&AbstractArray::new(dtype, [count]));
     let whole = row.len() / PART * PART;
     let starts = (0..whole).step_by(WIDENED);
     let several = starts.map(|start| (start..whole.min(start + WIDENED), PART));
     let last = (whole < row.len()).then(|| (whole..row.len(), row.len() - whole));
     for (range, length) in several.chain(last) {
         let at = range.start / PART;
-        let part = elements(operand, row.start + range.start..row.start + range.end);
+        let range = row.start + range.start..row.start + range.end;
+        let part = elements(operand, range, dtype);
         reduce_to(Pass::new(length, 1), &part, &mut results, at, reduce);
     }
     results
@@ -294,13 +306,14 @@ fn reduced_parts(operand: &Array, row: Range<usize>, reduce: &Reduce<'_>) -> Arr
 /// Reduces each block of rows, of which it reads `width` columns from the element `first` on; see [`fold::columns`].
 fn reduced_blocks(
     operand: &Array,
+    dtype: DType,
     first: usize,
     Pass { length, inner, .. }: Pass,
     width: usize,
     reduce: &Reduce<'_>,
 ) -> Array {
     let most = fold::block_rows(length);
-    let info = AbstractArray::new(wide(operand.dtype()), [length.div_ceil(most) * width]);
+    let info = AbstractArray::new(dtype, [length.div_ceil(most) * width]);
     let mut results = Array::reused(&info);
     for row in (0..length).step_by(most) {
         let count = most.min(length - row);
@@ -310,7 +323,7 @@ fn reduced_blocks(
             is_block: true,
             ..Pass::new(count, width)
         };
-        let part = elements(&rows, 0..count * width);
+        let part = elements(&rows, 0..count * width, dtype);
         reduce_to(pass, &part, &mut results, row / most * width, reduce);
     }
     results
@@ -418,49 +431,49 @@ macro_rules! with_ordered {
 }
 pub(crate) use with_ordered;
 
-/// Returns the sums over some axes. Narrow operands are accepted here and in [`reduce`].
-pub fn sum(operand: &Array, axes: &[usize]) -> Array {
-    with_number!(wide(operand.dtype()), T => combined(operand, axes, T::default(), <T as Number>::plus))
+/// Returns the sums over some axes of an operand that is converted to a dtype. Narrow dtypes are accepted here and in [`reduce`].
+pub fn sum(operand: &Array, dtype: DType, axes: &[usize]) -> Array {
+    with_number!(wide(dtype), T => combined(operand, dtype, axes, T::default(), <T as Number>::plus))
 }
 
 /// Reduces the numbers of an array.
 fn combined<T: Number>(
     operand: &Array,
+    dtype: DType,
     axes: &[usize],
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Array {
-    folded(operand, axes, &|pass, operand, result| {
+    folded(operand, dtype, axes, &|pass, operand, result| {
         run(pass, T::of(operand), T::of_mut(result), start, combine);
     })
 }
 
 /// Reduces an array to its greatest or least elements. Those of bools are their disjunction and conjunction.
-fn extrema(extremum: Extremum, operand: &Array, axes: &[usize]) -> Array {
-    with_wide!(wide(operand.dtype()), T => match extremum {
-        Extremum::Max => folded(operand, axes, &|pass, operand, result| {
+fn extrema(extremum: Extremum, operand: &Array, dtype: DType, axes: &[usize]) -> Array {
+    with_wide!(wide(dtype), T => match extremum {
+        Extremum::Max => folded(operand, dtype, axes, &|pass, operand, result| {
             run::<T>(pass, operand.elements(), result.elements_mut(), T::LEAST, T::greater);
         }),
-        Extremum::Min => folded(operand, axes, &|pass, operand, result| {
+        Extremum::Min => folded(operand, dtype, axes, &|pass, operand, result| {
             run::<T>(pass, operand.elements(), result.elements_mut(), T::GREATEST, T::lesser);
         }),
     })
 }
 
-/// Returns a reduction over some axes.
-pub fn reduce(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
-    match (reduction, wide(operand.dtype())) {
-        (Reduction::Max, _) | (Reduction::Or, DType::Bool) => extrema(Extremum::Max, operand, axes),
-        (Reduction::Min, _) | (Reduction::And, DType::Bool) => {
-            extrema(Extremum::Min, operand, axes)
-        }
-        (Reduction::Prod, dtype) => with_number!(dtype, T => {
-            combined(operand, axes, <T as Number>::ONE, <T as Number>::times)
+/// Returns a reduction over some axes of an operand that is converted to a dtype.
+pub fn reduce(reduction: Reduction, operand: &Array, dtype: DType, axes: &[usize]) -> Array {
+    let extrema = |extremum| extrema(extremum, operand, dtype, axes);
+    match (reduction, wide(dtype)) {
+        (Reduction::Max, _) | (Reduction::Or, DType::Bool) => extrema(Extremum::Max),
+        (Reduction::Min, _) | (Reduction::And, DType::Bool) => extrema(Extremum::Min),
+        (Reduction::Prod, wide) => with_number!(wide, T => {
+            combined(operand, dtype, axes, <T as Number>::ONE, <T as Number>::times)
         }),
-        (Reduction::And, DType::I64) => combined(operand, axes, !0_i64, |left, right| left & right),
-        (Reduction::And, _) => combined(operand, axes, !0_i32, |left, right| left & right),
-        (Reduction::Or, DType::I64) => combined(operand, axes, 0_i64, |left, right| left | right),
-        (Reduction::Or, _) => combined(operand, axes, 0_i32, |left, right| left | right),
+        (Reduction::And, DType::I64) => combined(operand, dtype, axes, !0_i64, |x, y| x & y),
+        (Reduction::And, _) => combined(operand, dtype, axes, !0_i32, |x, y| x & y),
+        (Reduction::Or, DType::I64) => combined(operand, dtype, axes, 0_i64, |x, y| x | y),
+        (Reduction::Or, _) => combined(operand, dtype, axes, 0_i32, |x, y| x | y),
     }
 }
 
@@ -543,9 +556,11 @@ fn arguments_of_columns<T: Ordered>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::base::bits::with_bits;
     use crate::base::narrow::{narrowed, widened};
+    use crate::primitives::elementwise::converted;
 
     /// Numbers whose rounded sum depends on the order of the additions.
     fn noise(dtype: DType, shape: &[usize]) -> Array {
@@ -585,18 +600,29 @@ mod tests {
             for dtype in [DType::F16, DType::BF16, DType::U8, DType::I8, DType::I16] {
                 let narrow = noise(dtype, shape);
                 let wide = widened(&narrow);
-                let mut pairs = vec![(sum(&narrow, axes), sum(&wide, axes))];
+                let to = wide.dtype();
+                let sums = |dtype| [sum(&narrow, dtype, axes), sum(&wide, to, axes)];
+                let mut pairs = vec![sums(dtype), sums(to)];
                 let reductions = [Reduction::Max, Reduction::Min, Reduction::Prod];
                 pairs.extend(reductions.map(|reduction| {
-                    (
-                        reduce(reduction, &narrow, axes),
-                        reduce(reduction, &wide, axes),
-                    )
+                    [
+                        reduce(reduction, &narrow, dtype, axes),
+                        reduce(reduction, &wide, to, axes),
+                    ]
                 }));
-                for (found, expected) in pairs {
-                    let expected = narrowed(&expected, dtype);
+                let truth = converted(Arc::new(narrow.clone()), DType::Bool);
+                pairs.extend([Reduction::And, Reduction::Or].map(|reduction| {
+                    [&narrow, &truth].map(|it| reduce(reduction, it, DType::Bool, axes))
+                }));
+                for [found, expected] in pairs {
+                    let expected = if found.dtype() == expected.dtype() {
+                        expected
+                    } else {
+                        narrowed(&expected, dtype)
+                    };
                     assert_eq!(found.info, expected.info);
-                    let equal = with_bits!(dtype, T => found.bits::<T>() == expected.bits::<T>());
+                    let equal =
+                        with_bits!(found.dtype(), T => found.bits::<T>() == expected.bits::<T>());
                     assert!(equal, "{dtype} {shape:?} {axes:?}");
                 }
             }

@@ -5,8 +5,8 @@ use pytree_kernels::primitives::reduction::{Extremum, Reduction};
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of, axis_of};
-use crate::operations::reduce::{all_axes, keep_axes, reductions, wide_integers};
-use crate::primitives::reduce::{argument_of, reduce_by};
+use crate::operations::reduce::{all_axes, keep_axes, reductions, wide_integer};
+use crate::primitives::reduce::{argument_of, reduce_as, reduce_by};
 use crate::tensor::Tensor;
 
 #[track_caller]
@@ -16,7 +16,8 @@ fn min_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 
 #[track_caller]
 fn prod_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    reduce_by(Reduction::Prod, &wide_integers(tensor)?, axes)
+    let dtype = wide_integer(tensor.dtype());
+    reduce_as(Reduction::Prod, dtype, tensor, axes)
 }
 
 reductions! {

@@ -4,6 +4,7 @@
 //! with length 1, so that the result broadcasts against the operand. Negative axes count from the end.
 
 use pytree_derive::panicking_twin;
+use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::narrow::wide;
 use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::primitives::reduction::Reduction;
@@ -52,18 +53,23 @@ pub(super) fn wide_floats(tensor: &Tensor) -> Result<Tensor, TensorError> {
     convert(tensor, wide(tensor.dtype()))
 }
 
+/// Returns the dtype in which numbers are added and multiplied: 32 bits for integers of 8 and 16 bits, and other dtypes unchanged.
+pub(super) fn wide_integer(dtype: DType) -> DType {
+    if dtype.is_integer() {
+        return wide(dtype);
+    }
+    dtype
+}
+
 /// Converts integers of 8 and 16 bits to 32 bits, in which they are added and multiplied. Returns other tensors unchanged.
 #[track_caller]
 pub(super) fn wide_integers(tensor: &Tensor) -> Result<Tensor, TensorError> {
-    if tensor.dtype().is_integer() {
-        return convert(tensor, wide(tensor.dtype()));
-    }
-    Ok(tensor.clone())
+    convert(tensor, wide_integer(tensor.dtype()))
 }
 
 #[track_caller]
 pub(super) fn sum_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    reduce::sum(&wide_integers(tensor)?, axes)
+    reduce::sum_as(wide_integer(tensor.dtype()), tensor, axes)
 }
 
 #[track_caller]
@@ -248,8 +254,6 @@ reductions! {
 
 #[cfg(test)]
 mod tests {
-    use pytree_kernels::base::dtype::DType;
-
     use super::*;
 
     #[test]

@@ -211,7 +211,10 @@ impl LinearPrimitive for PSum {
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        let sum = reduce::Sum { axes: smallvec![0] };
+        let sum = reduce::Sum {
+            axes: smallvec![0],
+            dtype: None,
+        };
         processes::reduced(self, operand, &self.names, &sum)
     }
 
@@ -276,6 +279,7 @@ impl Primitive for PMax {
         let maximum = reduce::Reduce {
             reduction: Reduction::Max,
             axes: smallvec![0],
+            dtype: None,
         };
         one(processes::reduced(self, operand, &self.names, &maximum))
     }

@@ -16,7 +16,7 @@ use pytree_kernels::primitives::reduction::{self, Reduction};
 pub(crate) use self::arg_extremum::argument_of;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::convert::convert;
+use crate::primitives::convert::{Convert, convert};
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::shape::{batched_axis, broadcast_in_dim, reshape, transpose};
@@ -34,6 +34,8 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     pub(crate) axes: AxisList,
+    /// The dtype to which the operand is converted part by part, if it is not its own.
+    pub(crate) dtype: Option<DType>,
 }
 
 /// A reduction over some axes that is not a sum. Such a reduction is not linear.
@@ -41,15 +43,59 @@ pub(crate) struct Sum {
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,
     pub(crate) axes: AxisList,
+    /// The dtype to which the operand is converted part by part, if it is not its own.
+    pub(crate) dtype: Option<DType>,
+}
+
+/// Returns the dtype in which an operand is reduced.
+fn reduced(dtype: Option<DType>, operand: &AbstractArray) -> DType {
+    dtype.unwrap_or(operand.dtype)
+}
+
+/// Writes the conversion of an operand to the dtype in which it is reduced.
+fn lower_operand(
+    block: &mut Block<'_>,
+    operand: &Value,
+    dtype: Option<DType>,
+) -> Result<Value, TensorError> {
+    match dtype.filter(|&dtype| dtype != operand.dtype()) {
+        None => Ok(operand.clone()),
+        Some(dtype) => {
+            let converted = Convert(dtype).lower(block, std::slice::from_ref(operand), &[])?;
+            Ok(expect_next(
+                &mut converted.into_iter(),
+                "a converted operand",
+            ))
+        }
+    }
+}
+
+fn write(axes: &[usize], dtype: Option<DType>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "axes={}", Tuple(axes))?;
+    dtype.map_or(Ok(()), |dtype| write!(f, " dtype={dtype}"))
 }
 
 /// Returns the sum over distinct `axes`. Returns the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    if axes.is_empty() && operand.dtype() != DType::Bool {
-        return Ok(operand.clone());
+    sum_as(operand.dtype(), operand, axes)
+}
+
+/// Returns the sum over distinct `axes` of a tensor that is converted to a dtype.
+#[track_caller]
+pub(crate) fn sum_as(
+    dtype: DType,
+    operand: &Tensor,
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
+    if axes.is_empty() && dtype != DType::Bool {
+        return convert(operand, dtype);
     }
-    bind_one(&Sum { axes: sorted(axes) }, &[operand])
+    let sum = Sum {
+        axes: sorted(axes),
+        dtype: (dtype != operand.dtype()).then_some(dtype),
+    };
+    bind_one(&sum, &[operand])
 }
 
 /// Returns a reduction over distinct `axes`. Returns the tensor itself if there are no axes.
@@ -59,12 +105,24 @@ pub(crate) fn reduce_by(
     operand: &Tensor,
     axes: &[usize],
 ) -> Result<Tensor, TensorError> {
-    if axes.is_empty() && accepts(reduction, operand.dtype()) {
-        return Ok(operand.clone());
+    reduce_as(reduction, operand.dtype(), operand, axes)
+}
+
+/// Returns a reduction over distinct `axes` of a tensor that is converted to a dtype.
+#[track_caller]
+pub(crate) fn reduce_as(
+    reduction: Reduction,
+    dtype: DType,
+    operand: &Tensor,
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
+    if axes.is_empty() && accepts(reduction, dtype) {
+        return convert(operand, dtype);
     }
     let reduce = Reduce {
         reduction,
         axes: sorted(axes),
+        dtype: (dtype != operand.dtype()).then_some(dtype),
     };
     bind_one(&reduce, &[operand])
 }
@@ -139,19 +197,20 @@ impl LinearPrimitive for Sum {
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
         axes_exist("sum", operand, &self.axes)?;
-        if operand.dtype == DType::Bool {
+        let dtype = reduced(self.dtype, operand);
+        if dtype == DType::Bool {
             let expected =
                 "numbers; count true elements with `count_nonzero` or `count_nonzero_axes`";
             return Err(TensorError::dtype("sum", &[operand], expected));
         }
         Ok(AbstractArray {
-            dtype: operand.dtype,
+            dtype,
             shape: without_axes(&operand.shape, &self.axes),
         })
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
-        reduction::sum(&operand, &self.axes)
+        reduction::sum(&operand, reduced(self.dtype, &operand.info), &self.axes)
     }
 
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
@@ -160,7 +219,8 @@ impl LinearPrimitive for Sum {
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let (axes, axis) = batched_axes(&self.axes, axis);
-        (or_panic(sum(operand, &axes)), axis)
+        let dtype = reduced(self.dtype, operand.info());
+        (or_panic(sum_as(dtype, operand, &axes)), axis)
     }
 
     fn lower(
@@ -169,12 +229,13 @@ impl LinearPrimitive for Sum {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
+        let operand = lower_operand(block, operand, self.dtype)?;
         let start = number(operand.dtype(), 0.0);
-        block.reduced("stablehlo.add", operand, &start, &self.axes)
+        block.reduced("stablehlo.add", &operand, &start, &self.axes)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Tuple(&self.axes))
+        write(&self.axes, self.dtype, f)
     }
 
     fn widens_parts(&self) -> bool {
@@ -182,7 +243,7 @@ impl LinearPrimitive for Sum {
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {
-        Some((Fold::Sum, &self.axes))
+        self.dtype.is_none().then_some((Fold::Sum, &self.axes))
     }
 }
 
@@ -208,7 +269,8 @@ fn accepts(reduction: Reduction, dtype: DType) -> bool {
 
 impl Reduce {
     fn of(&self, operand: &Tensor, axes: &[usize]) -> Tensor {
-        or_panic(reduce_by(self.reduction, operand, axes))
+        let dtype = reduced(self.dtype, operand.info());
+        or_panic(reduce_as(self.reduction, dtype, operand, axes))
     }
 
     /// Divides the tangent of the extremum equally among all elements that equal the extremum, as JAX does.
@@ -237,7 +299,8 @@ impl Primitive for Reduce {
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         let (operand, operation) = (operands[0], operation(self.reduction));
         axes_exist(operation, operand, &self.axes)?;
-        if !accepts(self.reduction, operand.dtype) {
+        let dtype = reduced(self.dtype, operand);
+        if !accepts(self.reduction, dtype) {
             let expected = match self.reduction {
                 Reduction::Prod => "numbers",
                 _ => "bool or integers; compare the tensor with a number first",
@@ -248,20 +311,26 @@ impl Primitive for Reduce {
             not_empty(operation, operand, &self.axes)?;
         }
         Ok(one(AbstractArray {
-            dtype: operand.dtype,
+            dtype,
             shape: without_axes(&operand.shape, &self.axes),
         }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(reduction::reduce(self.reduction, &operand, &self.axes))
+        let dtype = reduced(self.dtype, &operand.info);
+        let Self {
+            reduction, axes, ..
+        } = self;
+        one(reduction::reduce(*reduction, &operand, dtype, axes))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let x = &primals[0];
         let result = self.of(x, &self.axes);
-        let tangent = tangents[0].as_ref().map(|tangent| match self.reduction {
+        // No float is converted to a float.
+        let tangent = tangents[0].as_ref().filter(|_| self.dtype.is_none());
+        let tangent = tangent.map(|tangent| match self.reduction {
             Reduction::Prod => tangent_of(|x| product_in_halves(x, &self.axes), x, tangent),
             _ => self.tangent_of_extremum(x, &result, tangent),
         });
@@ -281,7 +350,7 @@ impl Primitive for Reduce {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        let operand = &operands[0];
+        let operand = &lower_operand(block, &operands[0], self.dtype)?;
         let dtype = operand.dtype();
         let (name, start) = match self.reduction {
             Reduction::Max => ("stablehlo.maximum", bound(dtype, Bound::Least)),
@@ -317,7 +386,7 @@ impl Primitive for Reduce {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Tuple(&self.axes))
+        write(&self.axes, self.dtype, f)
     }
 
     fn widens_parts(&self) -> bool {
@@ -330,7 +399,7 @@ impl Primitive for Reduce {
             Reduction::Min => Fold::Min,
             Reduction::Prod | Reduction::And | Reduction::Or => return None,
         };
-        Some((fold, &self.axes))
+        self.dtype.is_none().then_some((fold, &self.axes))
     }
 }
 
@@ -457,19 +526,30 @@ mod tests {
             let (sum, max) = (
                 Sum {
                     axes: AxisList::from_slice(axes),
+                    dtype: None,
                 },
                 Reduce {
                     reduction: Reduction::Max,
                     axes: AxisList::from_slice(axes),
+                    dtype: None,
                 },
             );
+            let converted = Sum {
+                dtype: Some(DType::I32),
+                ..sum.clone()
+            };
+            let truth = Reduce {
+                reduction: Reduction::And,
+                dtype: Some(DType::Bool),
+                ..max.clone()
+            };
             let x = [noise(&[2, 3, 4], 1)];
             check_transpose(&sum, &x, 0);
             check_tangent(&sum, &x);
             check_tangent(&max, &x);
             let others = [Reduction::Min, Reduction::Prod].map(|reduction| Reduce {
                 reduction,
-                axes: AxisList::from_slice(axes),
+                ..max.clone()
             });
             others.iter().for_each(|other| check_tangent(other, &x));
             for axis in 0..4 {
@@ -478,6 +558,9 @@ mod tests {
                 let x = [noise(&shape, 1)];
                 check_batching(&sum, &x, &[Some(axis)]);
                 check_batching(&max, &x, &[Some(axis)]);
+                let integers = [or_panic(convert(&(&x[0] * 2.0), DType::I8))];
+                check_batching(&converted, &integers, &[Some(axis)]);
+                check_batching(&truth, &integers, &[Some(axis)]);
                 others
                     .iter()
                     .for_each(|other| check_batching(other, &x, &[Some(axis)]));

@@ -191,7 +191,13 @@ pub(super) fn scattered(
     axis: usize,
 ) -> Array {
     let slices = slices_of_all(primitive, Arc::unwrap_or_clone(operand), name, axis);
-    evaluated(&reduce::Sum { axes: smallvec![0] }, slices)
+    evaluated(
+        &reduce::Sum {
+            axes: smallvec![0],
+            dtype: None,
+        },
+        slices,
+    )
 }
 
 /// Sends slice `i` along an axis to process `i`, and stacks the received slices along axis 0.
