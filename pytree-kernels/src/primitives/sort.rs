@@ -1,21 +1,31 @@
-//! The positions that sort arrays.
+//! Sorted arrays, and the positions that sort them.
 
-use crate::base::array::{Array, with_wide};
-use crate::base::dtype::ArrayElement;
+use half::{bf16, f16};
+
+use crate::base::array::{Array, with_type};
+use crate::base::dtype::{ArrayElement, DType};
 use crate::base::threads::share_chunks;
 
-/// The order in which [`argsort`] returns positions.
+/// What [`sort`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sorted {
+    /// The elements.
+    Elements,
+    /// The positions of the elements before they were sorted, as i32.
+    Positions,
+}
+
+/// The order in which [`sort`] returns elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     /// If true, the greatest element is first. Equal elements keep their order in both cases.
     pub descending: bool,
-    /// The number of positions to return, at most the length of the axis.
+    /// The number of elements to return, at most the length of the axis.
     pub count: usize,
 }
 
-/// Returns the positions, as i32, of the first elements of the sorted array along an axis. The sort is stable. NaN is the greatest
-/// value.
-pub fn argsort(operand: &Array, axis: usize, order: Order) -> Array {
+/// Returns the first elements of the sorted array along an axis, or their positions. The sort is stable. NaN is the greatest value.
+pub fn sort(operand: &Array, axis: usize, order: Order, sorted: Sorted) -> Array {
     let shape = operand.shape();
     let row = Row {
         length: shape[axis],
@@ -23,9 +33,13 @@ pub fn argsort(operand: &Array, axis: usize, order: Order) -> Array {
         count: order.count,
     };
     let turned = if order.descending { u64::MAX } else { 0 };
-    let mut sorted = operand.info.shape.clone();
-    sorted[axis] = order.count;
-    with_wide!(operand.dtype(), T => {
+    let mut info = operand.info.clone();
+    info.shape[axis] = order.count;
+    if sorted == Sorted::Positions {
+        info.dtype = DType::I32;
+    }
+    let mut result = Array::reused(&info);
+    with_type!(operand.dtype(), T => {
         let elements = operand.elements::<T>();
         let add_keys = |first: usize, keys: &mut Keys| {
             let elements = &elements[first..];
@@ -45,19 +59,27 @@ pub fn argsort(operand: &Array, axis: usize, order: Order) -> Array {
                     if key > last {
                         continue;
                     }
-                    // The shape rule limits the length to that of an i32.
-                    keys.push((key, i32::try_from(position).unwrap_or(i32::MAX)));
+                    keys.push((key, u32::try_from(position).unwrap_or(u32::MAX)));
                     if keys.len() == row.most() {
                         let kept;
                         (last, kept) = row.select(keys);
                         let is_dense = order.descending && row.inner == 1;
-                        bound = usize::try_from(kept).ok().filter(|_| is_dense).map(|kept| elements[kept]);
+                        bound = is_dense.then(|| elements[kept as usize]);
                     }
                 }
             }
         };
-        Array::new(&sorted, row.sorted(sorted.iter().product(), &add_keys))
-    })
+        match sorted {
+            Sorted::Elements => row.write(result.elements_mut(), &add_keys, |first, position| {
+                elements[first + position * row.inner]
+            }),
+            Sorted::Positions => row.write(result.elements_mut(), &add_keys, |_, position| {
+                // The shape rule limits the length to that of an i32.
+                i32::try_from(position).unwrap_or(i32::MAX)
+            }),
+        }
+    });
+    result
 }
 
 /// Returns whether all elements are less than a bound.
@@ -110,13 +132,13 @@ macro_rules! sort_key_as {
         }
     )*};
 }
-sort_key_as!(i64: bool, i32, u32);
-sort_key_as!(f64: f32);
+sort_key_as!(i64: bool, i8, i16, i32, u8, u16, u32);
+sort_key_as!(f64: bf16, f16, f32);
 
 /// An integer for each element of a row, and the position of the element.
-type Keys = Vec<(u64, i32)>;
+type Keys = Vec<(u64, u32)>;
 
-/// A row of an array: its number of elements, the distance of neighbours in memory, and the number of positions to return.
+/// A row of an array: its number of elements, the distance of neighbours in memory, and the number of elements to return.
 #[derive(Clone, Copy)]
 struct Row {
     length: usize,
@@ -124,7 +146,7 @@ struct Row {
     count: usize,
 }
 
-/// The number of elements whose positions one part of the work finds.
+/// The number of elements that one part of the work sorts.
 const PART: usize = 1 << 15;
 
 /// A rough time in nanoseconds to find the place of an element.
@@ -138,37 +160,41 @@ impl Row {
     }
 
     /// Removes all keys except the first `count` in order, and returns the last of these with its position.
-    fn select(self, keys: &mut Keys) -> (u64, i32) {
+    fn select(self, keys: &mut Keys) -> (u64, u32) {
         let (_, &mut last, _) = keys.select_nth_unstable(self.count - 1);
         keys.truncate(self.count);
         last
     }
 
-    /// Returns the positions for all rows, as a result with `size` elements. `add_keys` adds the keys of the row that begins at an
-    /// element, or at least the first `count` of them in order.
-    fn sorted(self, size: usize, add_keys: &(dyn Fn(usize, &mut Keys) + Sync)) -> Vec<i32> {
-        let mut result = vec![0_i32; size];
+    /// Writes the results of all rows. `add_keys` adds the keys of the row that begins at an element, or at least the first `count` of
+    /// them in order. `of` returns the result for a position of this row.
+    fn write<R: Send>(
+        self,
+        result: &mut [R],
+        add_keys: &(dyn Fn(usize, &mut Keys) + Sync),
+        of: impl Fn(usize, usize) -> R + Sync,
+    ) {
         let (from, to) = (self.length * self.inner, self.count * self.inner);
-        if size == 0 {
-            return result;
+        if result.is_empty() {
+            return;
         }
         let blocks = (PART / from).max(1);
-        let work = size / to * from * PER_ELEMENT;
-        share_chunks(work, &mut result, blocks * to, &|part, targets| {
+        let work = result.len() / to * from * PER_ELEMENT;
+        share_chunks(work, result, blocks * to, &|part, targets| {
             let mut keys = Vec::with_capacity(self.most().min(self.length));
             for (block, target) in (part * blocks..).zip(targets.chunks_exact_mut(to)) {
                 for column in 0..self.inner {
+                    let first = block * from + column;
                     keys.clear();
-                    add_keys(block * from + column, &mut keys);
+                    add_keys(first, &mut keys);
                     keys.sort_unstable();
                     for (target, &(_, position)) in
                         target[column..].iter_mut().step_by(self.inner).zip(&keys)
                     {
-                        *target = position;
+                        *target = of(first, position as usize);
                     }
                 }
             }
         });
-        result
     }
 }

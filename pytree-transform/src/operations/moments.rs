@@ -3,17 +3,17 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, without_axes};
 use pytree_kernels::primitives::elementwise::Unary;
+use pytree_kernels::primitives::sort::Sorted;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions, wide_floats};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::unary;
-use crate::primitives::gather::take_along_last;
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::slice;
-use crate::primitives::sort::argsort;
+use crate::primitives::sort::sort;
 use crate::tensor::Tensor;
 
 const VARIANCE: &str = "take the variance of";
@@ -204,7 +204,7 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     let last = shape.len();
     let joined: Shape = shape.iter().copied().chain([length]).collect();
     let rows = reshape(&transpose(tensor, &order)?, &joined)?;
-    let sorted = take_along_last(&rows, &argsort(&rows, last)?)?;
+    let sorted = sort(Sorted::Elements, &rows, last)?;
     let (start, end) = ((length - 1) / 2, length / 2 + 1);
     // Divide before the addition, so that the sum of two middle elements does not overflow.
     let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();

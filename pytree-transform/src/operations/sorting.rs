@@ -1,13 +1,13 @@
 //! Sorting along an axis, and reading along an axis at the indices in another tensor.
 //!
-//! Sorting reads the tensor at the sorting indices. So the gradient of a sorted element is added at the original
-//! position of the element.
+//! The gradient of a sorted element is added at the original position of the element.
 
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::pattern::common_shape;
 use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::primitives::sort::Sorted;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
@@ -15,7 +15,7 @@ use crate::operations::logic::count_true;
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather::take_along_last;
 use crate::primitives::shape::{broadcast_to, move_axis};
-use crate::primitives::sort::{argsort, greatest};
+use crate::primitives::sort::{greatest, sort};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 
@@ -36,8 +36,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("sort");
-        let order = self.try_argsort(axis)?;
-        self.try_take_along_axis(&order, axis)
+        sort(Sorted::Elements, self, axis_of("sort", self.info(), axis)?)
     }
 
     /// Returns the i32 indices that sort the tensor along `axis` in ascending order. The sort is stable, and NaN is
@@ -56,7 +55,11 @@ impl Tensor {
     #[panicking_twin(argsort, Axis)]
     #[track_caller]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
-        argsort(self, axis_of("argsort", self.info(), axis)?)
+        sort(
+            Sorted::Positions,
+            self,
+            axis_of("argsort", self.info(), axis)?,
+        )
     }
 
     /// Returns the `k` greatest elements along the last axis, in descending order, and their indices as i32.

@@ -1,36 +1,40 @@
-//! The primitive that returns the indices that sort a tensor.
+//! The primitive that sorts a tensor, or returns the indices that sort it.
 
 use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::sort::{self, Order};
+use pytree_kernels::primitives::sort::{self, Order, Sorted};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::shape::{batched_axis, check_positions};
+use crate::primitives::gather::take_along_last;
+use crate::primitives::shape::{batched_axis, check_positions, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns the indices, as i32, that sort a tensor along an axis, or the first of them. The sort is stable. NaN is the greatest value.
+/// Returns the sorted elements of a tensor along an axis, or their indices as i32, or the first of them. The sort is stable. NaN is the
+/// greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ArgSort {
+pub(crate) struct Sort {
+    pub(crate) sorted: Sorted,
     pub(crate) axis: usize,
     /// If true, the greatest element is first. Equal elements keep their order in both cases.
     pub(crate) descending: bool,
-    /// The number of indices to return, or `None` for all.
+    /// The number of elements or indices to return, or `None` for all.
     pub(crate) count: Option<usize>,
 }
 
-/// Returns the indices that sort a tensor along an axis in ascending order.
+/// Sorts a tensor along an axis in ascending order, or returns the indices that sort it.
 #[track_caller]
-pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    let sort = ArgSort {
+pub(crate) fn sort(sorted: Sorted, operand: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
+    let sort = Sort {
+        sorted,
         axis,
         descending: false,
         count: None,
@@ -41,7 +45,8 @@ pub(crate) fn argsort(operand: &Tensor, axis: usize) -> Result<Tensor, TensorErr
 /// Returns the indices of the `count` greatest elements along an axis, in descending order.
 #[track_caller]
 pub(crate) fn greatest(operand: &Tensor, axis: usize, count: usize) -> Result<Tensor, TensorError> {
-    let sort = ArgSort {
+    let sort = Sort {
+        sorted: Sorted::Positions,
         axis,
         descending: true,
         count: Some(count),
@@ -67,9 +72,12 @@ fn is_before(block: &mut Block<'_>, descending: bool, left: &Value, right: &Valu
     block.binary("stablehlo.or", &is_less, &is_before_nan)
 }
 
-impl Primitive for ArgSort {
+impl Primitive for Sort {
     fn name(&self) -> &'static str {
-        "argsort"
+        match self.sorted {
+            Sorted::Elements => "sort",
+            Sorted::Positions => "argsort",
+        }
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
@@ -80,10 +88,11 @@ impl Primitive for ArgSort {
         check_positions("sort", operand, self.axis)?;
         let mut shape = operand.shape.clone();
         shape[self.axis] = self.count.unwrap_or(shape[self.axis]);
-        Ok(one(AbstractArray {
-            dtype: DType::I32,
-            shape,
-        }))
+        let dtype = match self.sorted {
+            Sorted::Elements => operand.dtype,
+            Sorted::Positions => DType::I32,
+        };
+        Ok(one(AbstractArray { dtype, shape }))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -92,11 +101,29 @@ impl Primitive for ArgSort {
             descending: self.descending,
             count: self.count.unwrap_or(operand.shape()[self.axis]),
         };
-        one(sort::argsort(&operand, self.axis, order))
+        one(sort::sort(&operand, self.axis, order, self.sorted))
     }
 
-    fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
-        alone(self, primals)
+    /// Moves the tangents of the elements with them.
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let tangent = tangents[0]
+            .as_ref()
+            .filter(|_| self.sorted == Sorted::Elements);
+        let Some(tangent) = tangent else {
+            return alone(self, primals);
+        };
+        let sort = Self {
+            sorted: Sorted::Positions,
+            ..*self
+        };
+        let last = primals[0].rank() - 1;
+        let along_last = |tensor: &Tensor| or_panic(move_axis(tensor, self.axis, last));
+        let positions = along_last(&or_panic(bind_one(&sort, &[&primals[0]])));
+        let sorted = |tensor: &Tensor| {
+            let taken = or_panic(take_along_last(&along_last(tensor), &positions));
+            or_panic(move_axis(&taken, last, self.axis))
+        };
+        (one(sorted(&primals[0])), one(Some(sorted(tangent))))
     }
 
     fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
@@ -123,35 +150,34 @@ impl Primitive for ArgSort {
         let positions = block.positions(&indices, self.axis);
         let elements = [operand.dtype(), operand.dtype(), DType::I32, DType::I32];
         let elements = elements.map(|dtype| AbstractArray::new(dtype, []));
-        let sorted = [operand.info.clone(), positions.info.clone()];
+        let infos = [operand.info.clone(), positions.info.clone()];
         let attributes = format_args!("dimension = {} : i64, is_stable = true", self.axis);
         let operands = [operand, &positions];
         let sorted = block.operation_with_regions(
             "stablehlo.sort",
             &operands,
             attributes,
-            sorted,
+            infos,
             |block| {
                 block.region(elements, |block, pair| {
                     Ok(vec![is_before(block, self.descending, &pair[0], &pair[1])])
                 })
             },
         )?;
+        let result = match self.sorted {
+            Sorted::Elements => &sorted[0],
+            Sorted::Positions => &sorted[1],
+        };
+        if self.count.is_none() {
+            return Ok(one(result.clone()));
+        }
         let shape = &results[0].shape;
-        let (start, stride) = (shape.iter().map(|_| 0), shape.iter().map(|_| 1));
-        let (start, stride): (PerAxis, PerAxis) = (start.collect(), stride.collect());
-        let first = |indices: &Value| block.sliced(indices, &start, shape, &stride);
-        Ok(match self.count {
-            Some(_) => sorted.iter().skip(1).map(first).collect(),
-            None => sorted.into_iter().skip(1).collect(),
-        })
+        let (start, stride): (PerAxis, PerAxis) = shape.iter().map(|_| (0, 1)).unzip();
+        Ok(one(block.sliced(result, &start, shape, &stride)))
     }
 
-    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
-        Division::along(
-            operands[0],
-            (0..operands[0].rank()).filter(|&axis| axis != self.axis),
-        )
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,7 +194,8 @@ impl Primitive for ArgSort {
 mod tests {
     use super::*;
     use crate::ix;
-    use crate::primitives::shape::rule_checks::{check_batching, noise};
+    use crate::primitives::convert::convert;
+    use crate::primitives::shape::rule_checks::{check_batching, check_tangent, noise};
 
     #[test]
     fn sort_is_stable_with_nan_last() {
@@ -181,29 +208,42 @@ mod tests {
             -1.0,
             f64::NEG_INFINITY,
         ]);
-        assert_eq!(argsort(&x, 0).unwrap(), Tensor::from([6, 2, 5, 0, 3, 4, 1]));
         assert_eq!(
-            argsort(&Tensor::from([3, -1, 2]), 0).unwrap(),
+            sort(Sorted::Positions, &x, 0).unwrap(),
+            Tensor::from([6, 2, 5, 0, 3, 4, 1])
+        );
+        assert_eq!(
+            sort(Sorted::Positions, &Tensor::from([3, -1, 2]), 0).unwrap(),
             Tensor::from([1, 2, 0])
         );
         assert_eq!(
-            argsort(&Tensor::from([u32::MAX, 0, 1]), 0).unwrap(),
+            sort(Sorted::Positions, &Tensor::from([u32::MAX, 0, 1]), 0).unwrap(),
             Tensor::from([1, 2, 0])
         );
         assert_eq!(
-            argsort(&Tensor::from([true, false, true]), 0).unwrap(),
+            sort(Sorted::Positions, &Tensor::from([true, false, true]), 0).unwrap(),
             Tensor::from([1, 0, 2])
         );
         assert_eq!(
-            argsort(&Tensor::from(vec![i64::MAX, i64::MIN]), 0).unwrap(),
+            sort(
+                Sorted::Positions,
+                &Tensor::from(vec![i64::MAX, i64::MIN]),
+                0
+            )
+            .unwrap(),
             Tensor::from([1, 0])
         );
         assert_eq!(
-            argsort(&Tensor::from([[3.0_f32, 1.0], [2.0, 4.0]]), 0).unwrap(),
+            sort(
+                Sorted::Positions,
+                &Tensor::from([[3.0_f32, 1.0], [2.0, 4.0]]),
+                0
+            )
+            .unwrap(),
             Tensor::from([[1, 0], [0, 1]])
         );
         assert_eq!(
-            argsort(&Tensor::zeros(DType::F32, [0, 2]), 0)
+            sort(Sorted::Positions, &Tensor::zeros(DType::F32, [0, 2]), 0)
                 .unwrap()
                 .shape(),
             [0, 2]
@@ -233,7 +273,7 @@ mod tests {
             let numbers = (0..).map(|i: i32| i.wrapping_mul(7919) % distinct);
             let x = Tensor::new([2, length], numbers.take(2 * length).collect::<Vec<i32>>());
             let all = greatest(&x, 1, length).unwrap();
-            let stable = argsort(&(Tensor::from(0) - &x), 1).unwrap();
+            let stable = sort(Sorted::Positions, &(Tensor::from(0) - &x), 1).unwrap();
             assert_eq!(all, stable);
             for count in [1_isize, 10, 100] {
                 let found = greatest(&x, 1, count.unsigned_abs()).unwrap();
@@ -243,14 +283,50 @@ mod tests {
     }
 
     #[test]
-    fn batching_agrees_with_evaluation() {
-        for axis in 0..3 {
-            let sort = ArgSort {
+    fn rules_agree_with_evaluation() {
+        for (axis, sorted) in (0..3)
+            .flat_map(|axis| [Sorted::Elements, Sorted::Positions].map(|sorted| (axis, sorted)))
+        {
+            let sort = Sort {
+                sorted,
                 axis: 1,
                 descending: axis == 1,
                 count: (axis != 0).then_some(2),
             };
-            check_batching(&sort, &[noise(&[3, 4, 5], 1)], &[Some(axis)]);
+            let x = [noise(&[3, 4, 5], 1)];
+            check_batching(&sort, &x, &[Some(axis)]);
+            if sorted == Sorted::Elements {
+                check_tangent(&sort, &x);
+            }
+        }
+    }
+
+    #[test]
+    fn sorted_elements_keep_their_bits() {
+        let x = Tensor::from([
+            f64::from_bits(0xfff8_0000_0000_0001),
+            0.0,
+            -0.0,
+            -1.0,
+            f64::NAN,
+        ]);
+        let order = sort(Sorted::Positions, &x, 0).unwrap();
+        let bits = |x: &Tensor| {
+            x.to_vec::<f64>()
+                .into_iter()
+                .map(f64::to_bits)
+                .collect::<Vec<_>>()
+        };
+        let sorted = sort(Sorted::Elements, &x, 0).unwrap();
+        assert_eq!(bits(&sorted), bits(&take_along_last(&x, &order).unwrap()));
+        for &dtype in DType::ALL {
+            let x = or_panic(convert(&(noise(&[7, 40], 2) * 9.0), dtype));
+            for axis in [0, 1] {
+                let order = sort(Sorted::Positions, &x, axis).unwrap();
+                let along = |x: &Tensor| or_panic(move_axis(x, axis, 1));
+                let taken = take_along_last(&along(&x), &along(&order)).unwrap();
+                assert_eq!(along(&sort(Sorted::Elements, &x, axis).unwrap()), taken);
+            }
         }
     }
 }
