@@ -96,19 +96,20 @@ pub fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync)
     }
 }
 
-/// Runs a function on each chunk of `size` elements, with the index of the chunk, as [`share`] does.
-pub(crate) fn share_chunks<T: Send>(
+/// Runs a function on parts of `count` rows, with the number of the first row of the part, as [`share`] does. A row has `size` elements.
+pub(crate) fn share_rows<T: Send>(
     nanoseconds: usize,
     elements: &mut [T],
     size: usize,
+    count: usize,
     run: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
-    if (1..=size).contains(&elements.len()) {
+    if (1..=size * count).contains(&elements.len()) {
         return run(0, elements);
     }
-    let chunks = elements.chunks_mut(size).enumerate().collect();
-    share(nanoseconds, chunks, |(index, chunk): (usize, &mut [T])| {
-        run(index, chunk);
+    let parts = elements.chunks_mut(size * count).enumerate().collect();
+    share(nanoseconds, parts, |(part, rows): (usize, &mut [T])| {
+        run(part * count, rows);
     });
 }
 
@@ -355,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_is_written_once() {
+    fn every_row_is_written_once() {
         for nanoseconds in [0, SHORTEST] {
             let mut elements = vec![1; 10];
-            share_chunks(nanoseconds, &mut elements, 3, &|index, chunk| {
-                chunk.iter_mut().for_each(|element| *element += index);
+            share_rows(nanoseconds, &mut elements, 2, 2, &|first, rows| {
+                rows.iter_mut().for_each(|element| *element += first);
             });
-            assert_eq!(elements, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]);
+            assert_eq!(elements, [1, 1, 1, 1, 3, 3, 3, 3, 5, 5]);
         }
     }
 

@@ -31,8 +31,7 @@ fn concatenate<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize) {
     let row = target.len() / outer;
     let part = rows_of_part::<T>(1);
     let size = if row <= part { part - part % row } else { part };
-    share_parts(target, size, &|index, target| {
-        let start = index * size;
+    share_parts(target, 1, size, &|start, target| {
         if row <= SHORT {
             return short_rows(target, operands, outer, start / row);
         }

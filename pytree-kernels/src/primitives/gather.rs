@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
-use crate::base::array::{Array, Data, reused_bits, with_wide};
+use crate::base::array::{Array, Data};
 use crate::base::bits::{Bits, with_bits};
-use crate::base::dtype::{AbstractArray, ArrayElement, DType};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::arch;
 use crate::base::narrow::{Half, narrowed, widened};
 use crate::base::shape::Shape;
-use crate::base::threads::{self, share, share_chunks};
-use crate::primitives::reduction::{Number, with_number};
+use crate::base::threads::{self, share_rows};
+use crate::primitives::reduction::{Number, Ordered, with_number, with_ordered};
 
 /// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +39,12 @@ pub enum Outside {
 /// nearest end, as JAX does.
 pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
     let indices = widened(indices);
-    let dtype = operand.dtype();
-    with_bits!(dtype, T => {
-        Array::from_bits(dtype, shape, gather_blocks(dtype, operand.bits::<T>(), &indices, blocks))
-    })
+    let indexed = Indexed::new(blocks, &indices, Outside::Clamp);
+    let mut result = Array::reused(&AbstractArray::new(operand.dtype(), shape));
+    with_bits!(operand.dtype(), T => {
+        gather_blocks(operand.bits::<T>(), result.bits_mut(), &indexed);
+    });
+    result
 }
 
 /// Returns zeros of the given shape, to which each block of `updates` is added at its index. The updates are half-precision floats, or
@@ -54,23 +56,20 @@ pub fn scatter_add(
     blocks: &Blocks,
     shape: Shape,
 ) -> Array {
-    let indices = widened(indices);
-    if let Some(half) = Half::of(updates.dtype()) {
-        if blocks.after < LONG {
-            let wide = widened(updates);
-            let sums = scatter_add(&wide, &indices, outside, blocks, shape);
-            return narrowed(&sums, updates.dtype());
-        }
-        let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
-        let positions = &mut Positions::new(&indices, blocks.length, outside);
-        add_halves(half, result.bits_mut(), updates.bits(), positions, blocks);
-        return result;
+    let wide = widened(indices);
+    let indexed = Indexed::new(blocks, &wide, outside);
+    let half = Half::of(updates.dtype());
+    if half.is_some() && blocks.after < LONG {
+        let sums = scatter_add(&widened(updates), indices, outside, blocks, shape);
+        return narrowed(&sums, updates.dtype());
     }
     let mut result = Array::zeros(&AbstractArray::new(updates.dtype(), shape));
-    with_number!(updates.dtype(), T => {
-        let sums = T::of_mut(&mut result);
-        scatter_blocks(sums, T::of(updates), (&indices, outside), blocks, <T as Number>::plus);
-    });
+    match half {
+        Some(half) => add_halves(half, result.bits_mut(), updates.bits(), &indexed),
+        None => with_number!(updates.dtype(), T => {
+            scatter_blocks(T::of_mut(&mut result), T::of(updates), &indexed, <T as Number>::plus);
+        }),
+    }
     result
 }
 
@@ -86,109 +85,137 @@ pub fn scatter(
     let (indices, dtype) = (widened(indices), operand.dtype());
     let info = operand.info.clone();
     let mut result = Array::from_data(info, Array::into_data(operand));
-    let indices = (&*indices, Outside::Drop);
+    let indexed = Indexed::new(blocks, &indices, Outside::Drop);
     macro_rules! combine {
-        ($combine:expr) => {
-            with_wide!(dtype, T => {
-                let elements = result.elements_mut::<T>();
-                scatter_blocks(elements, updates.elements(), indices, blocks, $combine);
+        ($with:ident, $combine:path) => {
+            $with!(dtype, T => {
+                scatter_blocks(T::of_mut(&mut result), T::of(updates), &indexed, $combine);
             })
         };
     }
-    #[allow(
-        clippy::eq_op,
-        clippy::float_cmp,
-        clippy::bool_comparison,
-        reason = "only NaN differs from itself"
-    )]
     match by {
         ScatterBy::Set => with_bits!(dtype, T => {
             let elements = result.bits_mut::<T>();
-            scatter_blocks(elements, updates.bits(), indices, blocks, |_, update| update);
+            scatter_blocks(elements, updates.bits(), &indexed, |_, update| update);
         }),
-        ScatterBy::Multiply => combine!(Combined::times),
-        ScatterBy::Max => combine!(|x, y| if x > y || x != x { x } else { y }),
-        ScatterBy::Min => combine!(|x, y| if x < y || x != x { x } else { y }),
+        ScatterBy::Multiply => combine!(with_number, Number::times),
+        ScatterBy::Max => combine!(with_ordered, Ordered::greater),
+        ScatterBy::Min => combine!(with_ordered, Ordered::lesser),
     }
     result
 }
 
-/// Elements that a scatter can combine.
-trait Combined: ArrayElement {
-    fn times(self, other: Self) -> Self;
+/// The number of positions that a scatter computes together.
+const BLOCK: usize = 1024;
+
+/// A function of a part of a row: the number of the row, the number of the first block of the part in the row, and the part.
+type Run<'a, T> = dyn Fn(usize, usize, &mut [T], &mut Positions<'_>) + Sync + 'a;
+
+/// The indices of blocks.
+struct Indexed<'a> {
+    blocks: Blocks,
+    indices: &'a Array,
+    /// The number of indices of an example.
+    per_row: usize,
+    outside: Outside,
 }
 
-macro_rules! combined {
-    ($($float:ty),*; $($integer:ty),*) => {
-        $(impl Combined for $float {
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-        })*
-        $(impl Combined for $integer {
-            fn times(self, other: Self) -> Self {
-                self.wrapping_mul(other)
-            }
-        })*
-    };
-}
-combined!(f32, f64; i32, i64, u32);
+impl<'a> Indexed<'a> {
+    fn new(blocks: &Blocks, indices: &'a Array, outside: Outside) -> Self {
+        Self {
+            blocks: *blocks,
+            indices,
+            per_row: indices.info.len() / blocks.batch.max(1),
+            outside,
+        }
+    }
 
-impl Combined for bool {
-    fn times(self, other: Self) -> Self {
-        self && other
+    /// Runs a function on parts of the rows of a target, which have `length` blocks. Threads share the blocks, of which each takes `count`
+    /// at a time.
+    fn share<T: Send>(&self, target: &mut [T], length: usize, count: usize, run: &Run<'_, T>) {
+        let Blocks {
+            batch,
+            before,
+            after,
+            ..
+        } = self.blocks;
+        let moved = batch * before * self.per_row * after;
+        if moved == 0 || target.is_empty() {
+            return;
+        }
+        share_rows(moved, target, after, count, &|mut block, mut targets| {
+            let mut positions = Positions {
+                indexed: self,
+                first: 0,
+                computed: Vec::new(),
+            };
+            while !targets.is_empty() {
+                let (row, first) = (block / length, block % length);
+                let count = (length - first).min(targets.len() / after);
+                let (target, rest) = targets.split_at_mut(count * after);
+                run(row, first, target, &mut positions);
+                (block, targets) = (block + count, rest);
+            }
+        });
+    }
+
+    /// Returns how many blocks of its result a part of a scatter has: some rows, or positions of a row with long blocks. Each part visits
+    /// all updates of its rows.
+    fn scattered(&self) -> usize {
+        let Blocks {
+            batch,
+            before,
+            after,
+            length,
+        } = self.blocks;
+        if batch * before < threads::count() && after >= LONG {
+            return length.div_ceil(threads::count());
+        }
+        length * PART.div_ceil((self.per_row * after).max(1))
     }
 }
 
-/// The number of positions that are computed together.
-const BLOCK: usize = 1024;
-
-/// The positions of indices on an axis. They are computed block by block, because all of them would take as much memory as the
+/// The positions of indices on their axis. They are computed block by block, because all of them would take as much memory as the
 /// indices, or more.
 struct Positions<'a> {
-    indices: &'a Array,
-    /// The length of the axis.
-    length: usize,
-    outside: Outside,
+    indexed: &'a Indexed<'a>,
     /// The number of the first index whose position was computed.
     first: usize,
     computed: Vec<usize>,
 }
 
-impl<'a> Positions<'a> {
-    fn new(indices: &'a Array, length: usize, outside: Outside) -> Self {
-        Self {
-            indices,
-            length,
-            outside,
-            first: 0,
-            computed: Vec::new(),
-        }
-    }
-
-    /// Returns the positions of `count` indices, beginning with the index `start`. The position of a dropped
+impl Positions<'_> {
+    /// Returns the positions of `count` indices of a row, beginning with the index `start`. The position of a dropped
     /// update is out of range.
-    fn at(&mut self, start: usize, count: usize) -> &[usize] {
+    fn at(&mut self, row: usize, start: usize, count: usize) -> &[usize] {
+        let indices = self.indexed.indices;
+        let start = row / self.indexed.blocks.before * self.indexed.per_row + start;
         if start < self.first || start + count > self.first + self.computed.len() {
             let end = start + count;
             self.first = start;
             self.computed.resize(end - start, 0);
-            match self.indices.data() {
+            match indices.data() {
                 Data::I32(indices) => self.compute(&indices[start..end]),
                 Data::I64(indices) => self.compute(&indices[start..end]),
                 Data::U32(indices) => self.compute(&indices[start..end]),
-                _ => bug(format_args!(
-                    "integer indices, found {}",
-                    self.indices.dtype()
-                )),
+                _ => bug(format_args!("integer indices, found {}", indices.dtype())),
             }
         }
         &self.computed[start - self.first..][..count]
     }
 
+    /// Runs a function on the updates of a row, some at a time, with their positions and the number of the first of them.
+    fn each(&mut self, row: usize, mut run: impl FnMut(&[usize], usize)) {
+        let per_row = self.indexed.per_row;
+        for start in (0..per_row).step_by(BLOCK) {
+            let positions = self.at(row, start, (per_row - start).min(BLOCK));
+            run(positions, row * per_row + start);
+        }
+    }
+
     fn compute<T: Copy + Into<i64>>(&mut self, indices: &[T]) {
-        let length = i64::try_from(self.length).unwrap_or(i64::MAX);
-        let range = match self.outside {
+        let length = i64::try_from(self.indexed.blocks.length).unwrap_or(i64::MAX);
+        let range = match self.indexed.outside {
             Outside::Clamp => (0, (length - 1).max(0)),
             Outside::Drop => (-1, i64::MAX),
         };
@@ -246,146 +273,89 @@ pub struct Blocks {
 const PART: usize = 1 << 14;
 
 /// Copies the blocks of `source` at the indices. A block has the `after` elements at one position of the axis.
-fn gather_blocks<T: Bits>(dtype: DType, source: &[T], indices: &Array, blocks: &Blocks) -> Vec<T> {
-    let Blocks {
-        batch,
-        before,
-        after,
-        length,
-    } = *blocks;
-    let per_row = indices.info.len() / batch.max(1);
-    let size = batch * before * per_row * after;
-    let mut result = reused_bits(dtype, size);
-    if size == 0 {
-        return result;
-    }
-    let per_part = PART.div_ceil(after);
-    share_chunks(size, &mut result, per_part * after, &|part, mut targets| {
-        let mut positions = Positions::new(indices, length, Outside::Clamp);
-        let mut block = part * per_part;
-        while !targets.is_empty() {
-            let (row, start) = (block / per_row, block % per_row);
-            let count = (per_row - start).min(BLOCK).min(targets.len() / after);
-            let (target, rest) = targets.split_at_mut(count * after);
-            let source = &source[row * length * after..][..length * after];
-            let positions = positions.at(row / before * per_row + start, count);
-            if after == 1 {
-                for (target, &position) in target.iter_mut().zip(positions) {
-                    *target = source[position];
-                }
-            } else {
-                for (target, &position) in target.chunks_exact_mut(after).zip(positions) {
-                    target.copy_from_slice(&source[position * after..][..after]);
-                }
+fn gather_blocks<T: Bits>(source: &[T], target: &mut [T], indexed: &Indexed<'_>) {
+    let Blocks { after, length, .. } = indexed.blocks;
+    let (per_row, count) = (indexed.per_row, PART.div_ceil(after.max(1)));
+    indexed.share(target, per_row, count, &|row, first, targets, positions| {
+        let source = &source[row * length * after..][..length * after];
+        let positions = positions.at(row, first, targets.len() / after);
+        if after == 1 {
+            for (target, &position) in targets.iter_mut().zip(positions) {
+                *target = source[position];
             }
-            (block, targets) = (block + count, rest);
+        } else {
+            for (target, &position) in targets.chunks_exact_mut(after).zip(positions) {
+                target.copy_from_slice(&source[position * after..][..after]);
+            }
         }
     });
-    result
 }
 
-/// The least number of elements of a long block. The sums of long blocks in half precision are computed block by block: the order of the
-/// updates then takes less memory than the updates.
+/// The least number of elements of a long block. The sums of long blocks in half precision are wide part by part.
 const LONG: usize = 16;
 
-/// Adds each block of half-precision `updates` to the zeros of `result` at the update's position. Only the sums of one position are wide
-/// at a time, and only positions with updates are written.
-fn add_halves(
-    half: Half,
-    result: &mut [u16],
-    updates: &[u16],
-    positions: &mut Positions<'_>,
-    blocks: &Blocks,
-) {
-    let Blocks {
-        batch,
-        before,
-        after,
-        length,
-    } = *blocks;
-    let per_row = positions.indices.info.len() / batch.max(1);
-    if updates.is_empty() || result.is_empty() {
-        return;
-    }
-    let [mut sums, mut terms] = [(); 2].map(|()| vec![0.0; after]);
-    for example in 0..batch {
-        let mut order: Vec<(usize, usize)> = Vec::with_capacity(per_row);
-        for start in (0..per_row).step_by(BLOCK) {
-            let count = (per_row - start).min(BLOCK);
-            let found = positions.at(example * per_row + start, count);
-            order.extend(found.iter().copied().zip(start..));
-        }
-        order.retain(|&(position, _)| position < length);
-        order.sort_unstable();
-        for row in example * before..(example + 1) * before {
-            let updates = &updates[row * per_row * after..][..per_row * after];
-            let result = &mut result[row * length * after..][..length * after];
-            for same in order.chunk_by(|one, next| one.0 == next.0) {
-                sums.fill(0.0);
-                for &(_, update) in same {
-                    half.widen(&updates[update * after..][..after], &mut terms);
-                    let pairs = sums.iter_mut().zip(&terms);
+/// The number of sums in half precision that a thread computes at a time.
+const WIDE: usize = 1 << 15;
+
+/// Adds each block of half-precision `updates` to the zeros of `result` at the update's position. Only the sums of a part are wide at a
+/// time, and only positions with updates are written.
+fn add_halves(half: Half, result: &mut [u16], updates: &[u16], indexed: &Indexed<'_>) {
+    let Blocks { after, length, .. } = indexed.blocks;
+    let count = indexed.scattered().min(WIDE.div_ceil(after));
+    indexed.share(result, length, count, &|row, first, result, positions| {
+        let mut sums = vec![0.0; result.len()];
+        let mut terms = vec![0.0; after];
+        let mut has_update = vec![false; result.len() / after];
+        positions.each(row, |positions, update| {
+            let updates = updates[update * after..].chunks_exact(after);
+            for (&position, update) in positions.iter().zip(updates) {
+                let position = position.wrapping_sub(first);
+                if let Some(has_update) = has_update.get_mut(position) {
+                    *has_update = true;
+                    half.widen(update, &mut terms);
+                    let pairs = sums[position * after..].iter_mut().zip(&terms);
                     pairs.for_each(|(sum, term)| *sum += term);
                 }
-                half.narrow(&sums, &mut result[same[0].0 * after..][..after]);
+            }
+        });
+        let sums = sums.chunks_exact(after).zip(result.chunks_exact_mut(after));
+        for ((sums, result), has_update) in sums.zip(has_update) {
+            if has_update {
+                half.narrow(sums, result);
             }
         }
-    }
+    });
 }
 
-/// Combines each block of `updates` with the block of `result` at the update's position. Threads share the rows of the result, or the
-/// positions of a row with long blocks. Each thread visits all updates of its row in their order, and combines those of its own positions.
+/// Combines each block of `updates` with the block of `result` at the update's position, in the order of the updates.
 fn scatter_blocks<T: Copy + Send + Sync>(
     result: &mut [T],
     updates: &[T],
-    (indices, outside): (&Array, Outside),
-    blocks: &Blocks,
+    indexed: &Indexed<'_>,
     combine: impl Fn(T, T) -> T + Sync,
 ) {
-    let Blocks {
-        batch,
-        before,
-        after,
-        length,
-    } = *blocks;
-    let per_row = indices.info.len() / batch.max(1);
-    if updates.is_empty() || result.is_empty() {
-        return;
-    }
-    let is_divided = batch * before < threads::count() && after >= LONG;
-    let ranges = if is_divided { threads::count() } else { 1 };
-    let range = length.div_ceil(ranges);
-    let rows = result.chunks_exact_mut(length * after).enumerate();
-    let parts = rows.flat_map(|(row, elements)| {
-        let parts = elements.chunks_mut(range * after).enumerate();
-        parts.map(move |(part, elements)| (row, part * range, elements))
-    });
-    share(updates.len(), parts.collect(), |(row, first, elements)| {
-        let elements: &mut [T] = elements;
-        let mut positions = Positions::new(indices, length, outside);
-        for start in (0..per_row).step_by(BLOCK) {
-            let count = (per_row - start).min(BLOCK);
-            let positions = positions.at(row / before * per_row + start, count);
-            let updates = &updates[(row * per_row + start) * after..][..count * after];
+    let Blocks { after, length, .. } = indexed.blocks;
+    let count = indexed.scattered();
+    indexed.share(result, length, count, &|row, first, result, positions| {
+        let count = result.len() / after;
+        positions.each(row, |positions, update| {
+            let updates = &updates[update * after..];
             if after == 1 {
                 for (&position, &update) in positions.iter().zip(updates) {
-                    if let Some(element) = elements.get_mut(position) {
+                    if let Some(element) = result.get_mut(position.wrapping_sub(first)) {
                         *element = combine(*element, update);
                     }
                 }
-                continue;
+                return;
             }
             for (&position, update) in positions.iter().zip(updates.chunks_exact(after)) {
                 let position = position.wrapping_sub(first);
-                if position >= elements.len() / after {
-                    continue;
-                }
-                let target = &mut elements[position * after..][..after];
-                for (element, &update) in target.iter_mut().zip(update) {
-                    *element = combine(*element, update);
+                if position < count {
+                    let target = result[position * after..].iter_mut().zip(update);
+                    target.for_each(|(target, &update)| *target = combine(*target, update));
                 }
             }
-        }
+        });
     });
 }
 

@@ -145,14 +145,14 @@ fn pad_array<T: Bits>(operand: &Array, value: T, shape: &Shape, axes: &[PaddedAx
     let start: usize = single.iter().map(|axis| axis.first * axis.strides[0]).sum();
     let size = axes.first().map_or(1, |axis| axis.strides[1].max(1));
     let rows = rows_of_part::<T>(size);
-    share_parts(&mut target, rows * size, &|part, target| {
+    share_parts(&mut target, size, rows, &|row, target| {
         target.fill(value);
         if is_removed {
             return;
         }
         let mut axes = axes.to_vec();
         if let Some(first) = axes.first_mut() {
-            *first = first.part(part * rows, target.len() / size);
+            *first = first.part(row, target.len() / size);
         }
         place(&operand.bits()[start..], target, &axes);
     });

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{ArrayElement, DType};
-use crate::base::threads::share_chunks;
+use crate::base::threads::share_rows;
 
 /// What [`sort`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,9 +180,9 @@ impl Row {
         }
         let blocks = (PART / from).max(1);
         let work = result.len() / to * from * PER_ELEMENT;
-        share_chunks(work, result, blocks * to, &|part, targets| {
+        share_rows(work, result, to, blocks, &|row, targets| {
             let mut keys = Vec::with_capacity(self.most().min(self.length));
-            for (block, target) in (part * blocks..).zip(targets.chunks_exact_mut(to)) {
+            for (block, target) in (row..).zip(targets.chunks_exact_mut(to)) {
                 for column in 0..self.inner {
                     let first = block * from + column;
                     keys.clear();

@@ -6,7 +6,7 @@ use crate::base::array::{Array, reused_bits};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
-use crate::base::threads::{self, share_chunks};
+use crate::base::threads::{self, share_rows};
 
 /// The bytes that one part of a copy writes. The parts that a thread takes one after the other stay in the caches of its core.
 const PART: usize = 1 << 16;
@@ -75,10 +75,10 @@ fn gather_parts<T: Bits>(
     } else {
         rows_of_part::<T>(size)
     };
-    share_parts(target, rows * size, &|part, target| {
+    share_parts(target, size, rows, &|row, target| {
         let mut lengths = Shape::from(lengths);
         lengths[0] = target.len() / size;
-        let start = offset + (part * rows).cast_signed() * step;
+        let start = offset + row.cast_signed() * step;
         gather_into(source, target, &lengths, steps, start);
     });
 }
@@ -88,14 +88,15 @@ pub(super) fn rows_of_part<T>(size: usize) -> usize {
     (PART / size_of::<T>()).div_ceil(size.max(1))
 }
 
-/// Runs a function on each part of a result, which has `size` elements, with the index of the part. Threads share the parts of a long
-/// result.
+/// Runs a function on each part of a result, which has `count` rows of `size` elements, with the number of its first row. Threads share the
+/// parts of a long result.
 pub(super) fn share_parts<T: Send>(
     target: &mut [T],
     size: usize,
+    count: usize,
     run: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
-    share_chunks(size_of_val(target) / MOVED, target, size, run);
+    share_rows(size_of_val(target) / MOVED, target, size, count, run);
 }
 
 fn gather_into<T: Bits>(

@@ -96,14 +96,15 @@ pub(super) fn convolve<T: Factor>(problem: &Problem, operands: Operands<'_, T>, 
     let line = last.rows * problem.features;
     let lines = problem.line_count();
     let each = lines.div_ceil(2 * SUMS);
-    threads::share_chunks(
+    threads::share_rows(
         problem.nanoseconds_of_lines(),
         target,
-        each * line,
-        &|part, target| {
+        line,
+        each,
+        &|first, target| {
             let mut windows = Windows::default();
-            for (number, target) in target.chunks_exact_mut(line).enumerate() {
-                windows.find(problem, part * each + number);
+            for (number, target) in (first..).zip(target.chunks_exact_mut(line)) {
+                windows.find(problem, number);
                 dispatch::<T, _>(Line {
                     windows: &windows,
                     operands,

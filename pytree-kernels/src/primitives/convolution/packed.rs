@@ -77,12 +77,12 @@ pub(super) fn windows_by_kernel<T: Factor + Pod>(
     let each = block_rows::<T>(width)
         .min(rows.div_ceil(PARTS).max(FEWEST))
         .min(rows);
-    threads::share_chunks(
+    threads::share_rows(
         problem.nanoseconds(),
         target,
-        each * features,
-        &|part, target| {
-            let first = part * each;
+        features,
+        each,
+        &|first, target| {
             let count = target.len() / features;
             let mut buffer = reused::<T>(each * width);
             for group in 0..problem.groups {

@@ -39,14 +39,15 @@ impl Windows {
     pub(super) fn share<T: ArrayElement>(&self, target: &mut [T], kernel: impl Kernel<T> + Sync) {
         let windows = self.outer * self.count();
         let each = windows.div_ceil(PARTS);
-        threads::share_chunks(
+        threads::share_rows(
             self.nanoseconds(),
             target,
-            each * self.inner,
-            &|part, target| {
+            self.inner,
+            each,
+            &|first, target| {
                 dispatch::<T, _>(Part {
                     windows: self,
-                    first: part * each,
+                    first,
                     target,
                     kernel,
                 });

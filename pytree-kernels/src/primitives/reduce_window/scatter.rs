@@ -30,7 +30,7 @@ pub fn scatter(extremum: Extremum, window: &Window, cotangents: &Array, operand:
     with_ordered!(operand.dtype(), T => with_preference!(extremum, preference => {
         let best = Best { preference, source: operand.elements::<T>() };
         let cotangents = cotangents.elements::<T>();
-        threads::share_chunks(nanoseconds, result.elements_mut(), length, &|array, target| {
+        threads::share_rows(nanoseconds, result.elements_mut(), length, 1, &|array, target| {
             dispatch::<T, _>(Scatter { windows: &windows, best, cotangents, array, target });
         });
     }));
