@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use pytree_core::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise;
@@ -12,7 +11,7 @@ use smallvec::smallvec;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
-use crate::primitives::shape::broadcast_to;
+use crate::primitives::shape::{broadcast_to, known_scalar};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
@@ -39,11 +38,11 @@ pub(crate) fn select(
     if let Some(selected) = bind_repeating(&Select, &[condition, on_true, on_false])? {
         return Ok(selected);
     }
-    let (on_true, on_false) = (
-        broadcast_to(on_true, shape)?,
-        broadcast_to(on_false, shape)?,
-    );
-    bind_one(&Select, &[condition, &on_true, &on_false])
+    let fitted = |side: &Tensor| match known_scalar(side) {
+        Some(number) => create::full(side.dtype(), shape, number),
+        None => broadcast_to(side, shape),
+    };
+    bind_one(&Select, &[condition, &fitted(on_true)?, &fitted(on_false)?])
 }
 
 /// Selects between a tensor and zeros, in place of the tensor that is `None`.
@@ -52,20 +51,10 @@ fn select_or_zero(
     condition: &Tensor,
     on_true: Option<&Tensor>,
     on_false: Option<&Tensor>,
-) -> Tensor {
-    let Some(tensor) = on_true.or(on_false) else {
-        bug("a tensor beside the zeros");
-    };
-    let with = |zero: &Tensor| {
-        let [on_true, on_false] = [on_true, on_false].map(|side| side.unwrap_or(zero).clone());
-        [condition.clone(), on_true, on_false]
-    };
-    let [condition, on_true, on_false] = with(&Tensor::constant(tensor.dtype(), 0.0));
-    let repeated = bind_repeating(&Select, &[&condition, &on_true, &on_false]);
-    or_panic(repeated).unwrap_or_else(|| {
-        let [condition, on_true, on_false] = with(&create::zeros_like(tensor));
-        or_panic(select(&condition, &on_true, &on_false))
-    })
+) -> Option<Tensor> {
+    let zero = Tensor::constant(on_true.or(on_false)?.dtype(), 0.0);
+    let [on_true, on_false] = [on_true, on_false].map(|side| side.unwrap_or(&zero));
+    Some(or_panic(select(condition, on_true, on_false)))
 }
 
 impl Primitive for Select {
@@ -106,17 +95,7 @@ impl Primitive for Select {
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let result = or_panic(select(&primals[0], &primals[1], &primals[2]));
-        let tangent = match (&tangents[1], &tangents[2]) {
-            (None, None) => None,
-            (Some(on_true), Some(on_false)) => {
-                Some(or_panic(select(&primals[0], on_true, on_false)))
-            }
-            (on_true, on_false) => Some(select_or_zero(
-                &primals[0],
-                on_true.as_ref(),
-                on_false.as_ref(),
-            )),
-        };
+        let tangent = select_or_zero(&primals[0], tangents[1].as_ref(), tangents[2].as_ref());
         (one(result), one(tangent))
     }
 
@@ -127,12 +106,16 @@ impl Primitive for Select {
         let condition = operands[0].known();
         smallvec![
             None,
-            operands[1]
-                .is_unknown()
-                .then(|| select_or_zero(condition, Some(cotangent), None)),
-            operands[2]
-                .is_unknown()
-                .then(|| select_or_zero(condition, None, Some(cotangent)))
+            select_or_zero(
+                condition,
+                Some(cotangent).filter(|_| operands[1].is_unknown()),
+                None
+            ),
+            select_or_zero(
+                condition,
+                None,
+                Some(cotangent).filter(|_| operands[2].is_unknown())
+            ),
         ]
     }
 
