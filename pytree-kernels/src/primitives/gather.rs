@@ -47,6 +47,32 @@ pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -
     result
 }
 
+/// Returns the elements of `operand` along an axis at the indices, whose other axes are those of the operand.
+pub fn gather_along(operand: &Array, indices: &Array, axis: usize) -> Array {
+    let (length, count) = (operand.shape()[axis], indices.shape()[axis]);
+    let inner: usize = operand.shape()[axis + 1..].iter().product();
+    let wide = widened(indices);
+    let blocks = Blocks {
+        batch: 1,
+        before: 1,
+        after: 1,
+        length,
+    };
+    let indexed = Indexed::new(&blocks, &wide, Outside::Clamp);
+    let mut result = Array::reused(&AbstractArray::new(operand.dtype(), indices.shape()));
+    with_bits!(operand.dtype(), T => {
+        let (elements, result) = (operand.bits::<T>(), result.bits_mut());
+        indexed.share(result, inner, PART, &|row, first, targets, positions| {
+            let elements = &elements[row / count * length * inner + first..];
+            let positions = positions.at(0, row * inner + first, targets.len());
+            for (column, (target, &position)) in targets.iter_mut().zip(positions).enumerate() {
+                *target = elements[position * inner + column];
+            }
+        });
+    });
+    result
+}
+
 /// Returns zeros of the given shape, to which each block of `updates` is added at its index. The updates are half-precision floats, or
 /// have a dtype in which kernels compute. Sums of half-precision floats are rounded once, at their end.
 pub fn scatter_add(

@@ -13,8 +13,8 @@ use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
 use crate::operations::logic::count_true;
 use crate::primitives::elementwise::compare;
-use crate::primitives::gather::take_along_last;
-use crate::primitives::shape::{broadcast_to, move_axis};
+use crate::primitives::gather::{take_along, take_along_last};
+use crate::primitives::shape::broadcast_to;
 use crate::primitives::sort::{greatest, sort};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -137,15 +137,13 @@ impl Tensor {
                 "use indices with as many axes as the tensor, of equal length or of length 1, or use `take`",
             ));
         };
-        let last = |tensor: &Self| {
-            let moved = move_axis(tensor, place, shared.len())?;
+        let fitted = |tensor: &Self| {
             let mut shape = shared.clone();
-            shape.push(tensor.shape()[place]);
-            broadcast_to(&moved, &shape)
+            shape.insert(place, tensor.shape()[place]);
+            broadcast_to(tensor, &shape)
         };
         at_line_by_default(Location::caller(), || {
-            let taken = take_along_last(&last(self)?, &last(indices)?)?;
-            move_axis(&taken, shared.len(), place)
+            take_along(&fitted(self)?, &fitted(indices)?, place)
         })
     }
 

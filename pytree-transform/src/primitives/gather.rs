@@ -3,6 +3,7 @@
 //! The operands of both primitives may share leading batch axes. So the batching rule of each primitive returns the
 //! same primitive with one more batch axis.
 
+mod along;
 mod scatter;
 mod scatter_add;
 
@@ -16,6 +17,7 @@ use pytree_kernels::base::shape::Shape;
 use pytree_kernels::primitives::gather::{self, Blocks, Outside};
 use smallvec::smallvec;
 
+pub(crate) use self::along::take_along;
 pub(crate) use self::scatter::scatter_by;
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
 use crate::base::error::{TensorError, or_panic};

@@ -8,8 +8,8 @@ use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::primitives::sort::{self, Order, Sorted};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::gather::take_along_last;
-use crate::primitives::shape::{batched_axis, check_positions, move_axis};
+use crate::primitives::gather::take_along;
+use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
@@ -116,13 +116,8 @@ impl Primitive for Sort {
             sorted: Sorted::Positions,
             ..*self
         };
-        let last = primals[0].rank() - 1;
-        let along_last = |tensor: &Tensor| or_panic(move_axis(tensor, self.axis, last));
-        let positions = along_last(&or_panic(bind_one(&sort, &[&primals[0]])));
-        let sorted = |tensor: &Tensor| {
-            let taken = or_panic(take_along_last(&along_last(tensor), &positions));
-            or_panic(move_axis(&taken, last, self.axis))
-        };
+        let positions = or_panic(bind_one(&sort, &[&primals[0]]));
+        let sorted = |tensor: &Tensor| or_panic(take_along(tensor, &positions, self.axis));
         (one(sorted(&primals[0])), one(Some(sorted(tangent))))
     }
 
@@ -318,14 +313,13 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let sorted = sort(Sorted::Elements, &x, 0).unwrap();
-        assert_eq!(bits(&sorted), bits(&take_along_last(&x, &order).unwrap()));
+        assert_eq!(bits(&sorted), bits(&take_along(&x, &order, 0).unwrap()));
         for &dtype in DType::ALL {
             let x = or_panic(convert(&(noise(&[7, 40], 2) * 9.0), dtype));
             for axis in [0, 1] {
                 let order = sort(Sorted::Positions, &x, axis).unwrap();
-                let along = |x: &Tensor| or_panic(move_axis(x, axis, 1));
-                let taken = take_along_last(&along(&x), &along(&order)).unwrap();
-                assert_eq!(along(&sort(Sorted::Elements, &x, axis).unwrap()), taken);
+                let taken = take_along(&x, &order, axis).unwrap();
+                assert_eq!(sort(Sorted::Elements, &x, axis).unwrap(), taken);
             }
         }
     }
