@@ -86,6 +86,31 @@ fn float_product<E: Stored<Sum: Fused>>(
     }
 }
 
+/// The products of a float type, of which `$product` multiplies matrices that are neither small nor thin.
+macro_rules! float_products {
+    ($product:expr) => {
+        fn matrix_product(
+            loops: &Loops,
+            left: &[Self],
+            right: &[Self],
+            target: Target<'_, Self>,
+            write: Write,
+        ) {
+            float_product(loops, left, right, target, write, $product);
+        }
+
+        fn parts_of_terms<'a>(
+            loops: &Loops,
+            left: &'a [Self],
+            right: &'a [Self],
+            target: Target<'a, Self>,
+            count: usize,
+        ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
+            thin_parts(loops, left, right, target, count)
+        }
+    };
+}
+
 macro_rules! float_factor {
     ($float:ty, $product:ident, $gemm:path) => {
         /// Writes a matrix product to `target` with a kernel of the crate `gemm`.
@@ -172,25 +197,7 @@ macro_rules! float_factor {
             fn rounded(sum: Self) -> Self {
                 sum
             }
-            fn matrix_product(
-                loops: &Loops,
-                left: &[Self],
-                right: &[Self],
-                target: Target<'_, Self>,
-                write: Write,
-            ) {
-                float_product(loops, left, right, target, write, $product);
-            }
-
-            fn parts_of_terms<'a>(
-                loops: &Loops,
-                left: &'a [Self],
-                right: &'a [Self],
-                target: Target<'a, Self>,
-                count: usize,
-            ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
-                thin_parts(loops, left, right, target, count)
-            }
+            float_products!($product);
         }
 
         impl Factor for $float {
@@ -223,25 +230,7 @@ macro_rules! half_stored {
             fn rounded(sum: f32) -> Self {
                 Self::from_bits($narrow(sum))
             }
-            fn matrix_product(
-                loops: &Loops,
-                left: &[Self],
-                right: &[Self],
-                target: Target<'_, Self>,
-                write: Write,
-            ) {
-                float_product(loops, left, right, target, write, $product);
-            }
-
-            fn parts_of_terms<'a>(
-                loops: &Loops,
-                left: &'a [Self],
-                right: &'a [Self],
-                target: Target<'a, Self>,
-                count: usize,
-            ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
-                thin_parts(loops, left, right, target, count)
-            }
+            float_products!($product);
         }
     };
 }

@@ -92,7 +92,7 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
     multiply(Wide(PhantomData), few, many, depth, (target, write));
 }
 
-/// Divides a product with few rows or few columns into at most `count` parts. Returns `None` if the threads should divide its lines.
+/// Divides a product with few rows or few columns into at most `count` parts. Returns the target if the threads should divide its lines.
 pub(super) fn thin_parts<'a, E: Stored<Sum: Fused>>(
     loops: &Loops,
     left: &'a [E],
