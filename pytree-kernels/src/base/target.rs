@@ -6,6 +6,8 @@
 
 use std::marker::PhantomData;
 
+use half::{bf16, f16};
+
 /// The memory of a result. It may be shared by several parts of a computation, each of which uses other elements.
 pub(crate) struct Target<'a, T> {
     first: *mut T,
@@ -139,6 +141,27 @@ impl<'a, T: Copy> Target<'a, T> {
     fn address(&self, position: usize) -> *mut T {
         assert!(position <= self.elements, "a position inside of the result");
         self.first.wrapping_add(position)
+    }
+}
+
+impl<'a> Target<'a, u16> {
+    /// Returns the same memory as that of bf16, whose bits the elements are.
+    pub(crate) fn of_bf16(self) -> Target<'a, bf16> {
+        self.cast()
+    }
+
+    /// Returns the same memory as that of f16, whose bits the elements are.
+    pub(crate) fn of_f16(self) -> Target<'a, f16> {
+        self.cast()
+    }
+
+    fn cast<H>(self) -> Target<'a, H> {
+        const { assert!(size_of::<H>() == size_of::<u16>()) };
+        Target {
+            first: self.first.cast(),
+            elements: self.elements,
+            memory: PhantomData,
+        }
     }
 }
 

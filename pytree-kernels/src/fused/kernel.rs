@@ -119,6 +119,29 @@ pub(super) struct Step {
     pub(super) output: usize,
 }
 
+impl Step {
+    /// Returns the inputs of which the step reads the elements at the positions of its results.
+    fn inputs(&self) -> impl Iterator<Item = usize> {
+        let loaded = match self.work {
+            Work::Load { input, pattern } => (pattern == Pattern::Same).then_some(input),
+            _ => None,
+        };
+        let operands = self.operands.iter().filter_map(|place| match *place {
+            Place::Input(input) => Some(input),
+            Place::Register(_) => None,
+        });
+        operands.chain(loaded)
+    }
+
+    /// Returns the input whose elements the step repeats.
+    fn repeated(&self) -> Option<usize> {
+        match self.work {
+            Work::Load { input, pattern } => (pattern != Pattern::Same).then_some(input),
+            _ => None,
+        }
+    }
+}
+
 /// The positions of the factors of a step. `None` means 1, and multiplication by 1 changes no number.
 pub(super) type Factors = [Option<usize>; 4];
 

@@ -163,9 +163,30 @@ impl Tiles {
         });
     }
 
-    /// Fills the first `count` numbers of a register with elements of a source that repeat by a pattern, from the element `start` on.
+    /// Fills a register with the elements of an input of the dtype that repeat by a pattern.
     #[inline(always)]
     pub(super) fn load<F: Float>(
+        &mut self,
+        register: usize,
+        dtype: DType,
+        input: usize,
+        pattern: Pattern,
+        here: &Here<'_, '_>,
+    ) {
+        let Here { start, count, .. } = *here;
+        match here.sources[input] {
+            Source::Array(array) => {
+                self.load_array::<F>(register, pattern, array, start, count);
+            }
+            Source::Result(result) => {
+                self.reload(register, dtype, &here.slots[result], start, count);
+            }
+        }
+    }
+
+    /// Fills the first `count` numbers of a register with elements of a source that repeat by a pattern, from the element `start` on.
+    #[inline(always)]
+    pub(super) fn load_array<F: Float>(
         &mut self,
         register: usize,
         pattern: Pattern,
@@ -196,6 +217,20 @@ impl Tiles {
     ) {
         with_class!(source.dtype(), C => {
             load(&mut self.register_mut::<C>(register)[..count], pattern, source, start);
+        });
+    }
+
+    #[inline(never)]
+    fn reload(
+        &mut self,
+        register: usize,
+        dtype: DType,
+        memory: &Memory<'_>,
+        start: usize,
+        count: usize,
+    ) {
+        with_class!(dtype, C => {
+            C::reload(memory, start, &mut self.register_mut::<C>(register)[..count]);
         });
     }
 

@@ -26,7 +26,7 @@ use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// The number of equations that are searched for further members of a kernel, after the first equation of the kernel.
-/// This number is enough for an optimizer's update, and it keeps the planning time linear in the length of the jaxpr.
+/// This number keeps the planning time linear in the length of the jaxpr.
 const WINDOW: usize = 256;
 
 /// The maximum number of views of a chain that the planner follows one by one to find the nearest value in memory. In a
@@ -402,10 +402,51 @@ impl<'j> Planner<'j> {
                 self.join(&mut group, position);
             }
         }
+        self.follow(&mut group, end);
         if group.length > LONGEST_UNRELATED {
             self.keep_related(&mut group);
         }
         Some(group)
+    }
+
+    /// Adds equations from the position `start` on which alone read a value of the group. So this value is never in memory, and the
+    /// result of such an equation does not need more. An optimizer computes the updates of all parameters before it adds the first
+    /// one: in a large model, the addition is far away.
+    fn follow(&self, group: &mut Group, start: usize) {
+        let mut member = 0;
+        while let Some(&(position, _)) = group.members.get(member) {
+            let output = self.jaxpr.equations[position].outputs[0];
+            if let Some(reader) = self.only_reader(output)
+                && reader >= start
+                && !self.taken[reader]
+                && self.bytes(self.jaxpr.equations[reader].outputs[0]) <= self.bytes(output)
+            {
+                self.join(group, reader);
+            }
+            member += 1;
+        }
+    }
+
+    fn bytes(&self, variable: Variable) -> usize {
+        let info = self.jaxpr.info(variable);
+        info.len() * info.dtype.bytes()
+    }
+
+    /// Returns the only equation that reads a variable, directly or through views. Returns `None` for outputs.
+    fn only_reader(&self, mut variable: Variable) -> Option<usize> {
+        loop {
+            let &[reader] = &*self.readers[variable.index()] else {
+                return None;
+            };
+            let reader = reader as usize;
+            if self.is_output[variable.index()] {
+                return None;
+            }
+            if self.views[reader].is_none() {
+                return Some(reader);
+            }
+            variable = self.jaxpr.equations[reader].outputs[0];
+        }
     }
 
     /// Removes the equations that have nothing to do with the first equation of the group: no chain of values that one equation

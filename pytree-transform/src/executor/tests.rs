@@ -227,6 +227,24 @@ fn results_reuse_memory_of_inputs() {
     });
 }
 
+/// An optimizer's update of many parameters, followed by their gradients. Each stage is computed for all of them before the next one.
+fn updates(inputs: &[Tensor]) -> Vec<Tensor> {
+    let (parameters, gradients) = inputs.split_at(inputs.len() / 2);
+    let moments: Vec<Tensor> = gradients.iter().map(|x| x.square() + x * 0.5).collect();
+    let steps: Vec<Tensor> = moments.iter().map(|moment| moment * -0.125).collect();
+    let pairs = parameters.iter().zip(steps);
+    pairs.map(|(parameter, step)| parameter + step).collect()
+}
+
+#[test]
+fn the_update_of_each_of_many_parameters_is_one_kernel() {
+    let shapes: [&[usize]; 300] = [&[40, 60]; 300];
+    let (kernels, alone) = kernels(&recorded(&shapes, updates));
+    assert_eq!(alone, 0, "{kernels:?}");
+    assert_eq!(kernels.len(), 150);
+    check(&shapes[..220], updates);
+}
+
 #[test]
 fn views_are_materialized_only_if_needed() {
     check(&[&[6, 4], &[4], &[6]], |x| {

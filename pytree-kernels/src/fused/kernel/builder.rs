@@ -256,18 +256,16 @@ impl KernelBuilder {
             }
         }
         for step in &kernel.steps {
-            if let Work::Load { input, .. } = step.work {
-                repeated[input] = true;
-            }
             let level = match step.work {
                 Work::Rows(_) | Work::Columns { .. } => Level::Element,
                 _ => step.level,
             };
-            for operand in &step.operands {
-                if let Place::Input(input) = *operand {
-                    repeated[input] |= levels[input].is_some_and(|known| known != level);
-                    levels[input] = Some(level);
-                }
+            if let Some(input) = step.repeated() {
+                repeated[input] = true;
+            }
+            for input in step.inputs() {
+                repeated[input] |= levels[input].is_some_and(|known| known != level);
+                levels[input] = Some(level);
             }
         }
         // Prefer an input that no other result may overwrite yet.
@@ -298,18 +296,7 @@ impl Kernel {
             .iter()
             .filter(|step| step.level == Level::Element)
         {
-            let loaded = match step.work {
-                Work::Load {
-                    input,
-                    pattern: Pattern::Same,
-                } => Some(input),
-                _ => None,
-            };
-            let read = step.operands.iter().filter_map(|place| match *place {
-                Place::Input(input) => Some(input),
-                Place::Register(_) => None,
-            });
-            for input in loaded.into_iter().chain(read) {
+            for input in step.inputs() {
                 if !streams.contains(&input) {
                     streams.push(input);
                 }

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Kernel, Level, Place, Step, Store, Work};
+use super::{Kernel, Level, Step, Store, Work};
 use crate::fused::tiles::Source;
 use crate::primitives::elementwise::classes::class_of;
 
@@ -21,7 +21,11 @@ impl Kernel {
                 .position(|step| step.output == store.register && can_write(step, store));
             let direct = written.map(|position| {
                 let later = &self.steps[position + 1..];
-                let is_read = |input: usize| later.iter().any(|step| step.reads(input));
+                let is_read = |input: usize| {
+                    later
+                        .iter()
+                        .any(|step| step.inputs().any(|read| read == input))
+                };
                 { store.takes.iter().copied() }
                     .filter(|&input| !is_read(input))
                     .collect()
@@ -59,12 +63,4 @@ fn can_write(step: &Step, store: &Store) -> bool {
             | Work::Limit(_)
     );
     is_loop && class_of(step.dtype) == step.dtype && store.level == Level::Element
-}
-
-impl Step {
-    /// Returns whether an operand of the step is the input with the given position.
-    fn reads(&self, input: usize) -> bool {
-        let mut operands = self.operands.iter();
-        operands.any(|place| matches!(*place, Place::Input(read) if read == input))
-    }
 }

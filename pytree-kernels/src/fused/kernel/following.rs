@@ -1,11 +1,12 @@
 //! A kernel that follows a product: it continues with each part of the result on the thread that has computed the part.
 
-use super::{Fill, Kernel, Level, Number, Place, Product, Step, Work};
+use super::{Fill, Kernel, Level, Number, Product, Step, Work};
 use crate::base::dtype::AbstractArray;
 use crate::base::numbers::least_common_multiple;
 use crate::base::target::{Following, Rows};
 use crate::fused::tiles::Total;
 use crate::primitives::dot::DotGeneral;
+use crate::primitives::elementwise::classes::class_of;
 
 impl Kernel {
     /// Lets the kernel follow the product `dot` of two operands, whose result is the input with the position `input`. Returns
@@ -21,7 +22,7 @@ impl Kernel {
     ) -> bool {
         let [left, right] = operands;
         let fits = self.product.is_none()
-            && result.dtype == self.float
+            && class_of(result.dtype) == self.float
             && result.len() == self.length
             && self.length > 0
             && self.reads_elements_only(input)
@@ -64,13 +65,9 @@ impl Kernel {
             .iter()
             .any(|factor| matches!(factor, Number::Scalar { input: factor } if *factor == input));
         let is_repeated = |step: &Step| {
-            let loads = matches!(step.work, Work::Load { input: loaded, .. } if loaded == input);
-            let reads = step
-                .operands
-                .iter()
-                .any(|place| matches!(place, Place::Input(read) if *read == input));
             let of_elements = step.level == Level::Element || matches!(step.work, Work::Rows(_));
-            loads || reads && !of_elements
+            step.repeated() == Some(input)
+                || !of_elements && step.inputs().any(|read| read == input)
         };
         !is_filled && !is_factor && !self.steps.iter().any(is_repeated)
     }

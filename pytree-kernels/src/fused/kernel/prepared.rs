@@ -10,7 +10,8 @@ use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
 use crate::base::array::{Array, Data, Operands};
 use crate::base::divided::{Divided, Results};
 use crate::base::dtype::DType;
-use crate::base::target::{Region, Target, Then};
+use crate::base::narrow::Half;
+use crate::base::target::{Region, Then};
 use crate::base::threads::{self, Piece};
 use crate::fused::tiles::{Float, Source, Totals};
 use crate::primitives::dot::DotOperands;
@@ -55,15 +56,30 @@ impl Inputs {
         unsafe_code,
         reason = "a product and its kernel use the same elements one after the other"
     )]
-    fn target<'s, F: Float>(&self, product: &Product, whole: &Part<'s, F>) -> Target<'s, F> {
-        let result = self.taken[product.input];
-        let target = result.and_then(|result| F::own(&whole.slots[result]));
-        let Some(target) = target else {
-            bug("the result of a product to have memory of the kernel's dtype");
-        };
+    fn memory<'s, F: Float>(&self, product: &Product, whole: &Part<'s, F>) -> Memory<'s> {
+        let result = expect_some(self.taken[product.input], "the memory of a product");
         // SAFETY: the kernel uses the elements of a region only after the product has computed the region, on the same thread.
-        unsafe { target.shared() }
+        unsafe { whole.slots[result].shared() }
     }
+}
+
+/// Runs an expression with `$target` as the memory of a product, whose type the kernel computes with or widens.
+macro_rules! with_target {
+    ($memory:expr, $target:ident => $body:expr) => {
+        match $memory {
+            Memory::F32($target) => $body,
+            Memory::F64($target) => $body,
+            Memory::Half(Half::BF16, bits) => {
+                let $target = bits.of_bf16();
+                $body
+            }
+            Memory::Half(Half::F16, bits) => {
+                let $target = bits.of_f16();
+                $body
+            }
+            _ => bug("a product of floats"),
+        }
+    };
 }
 
 /// Returns the part of a kernel with the elements of a region.
@@ -159,8 +175,10 @@ impl<'k, F: Float> Prepared<'k, F> {
                 run: &run,
                 following: product.following,
             };
-            let target = inputs.target(product, &whole);
-            return operands.multiply(target, threads::count(), Some(then));
+            let threads = threads::count();
+            return with_target!(inputs.memory(product, &whole), target => {
+                operands.multiply(target, threads, Some(then));
+            });
         }
         let chunk = kernel.chunk_length(threads::count());
         if chunk < kernel.length {
@@ -219,16 +237,17 @@ impl<F: Float> Divided for Prepared<'_, F> {
                 });
             }));
         };
-        let target = inputs.target(product, &whole);
-        if product.is_divisible {
-            for part in operands.parts(target, count, Some(&following)) {
-                add(Box::new(move |then| part(Some(then.run))));
+        with_target!(inputs.memory(product, &whole), target => {
+            if product.is_divisible {
+                for part in operands.parts(target, count, Some(&following)) {
+                    add(Box::new(move |then| part(Some(then.run))));
+                }
+            } else {
+                add(Box::new(move |then| {
+                    operands.multiply(target, 1, Some(then));
+                }));
             }
-        } else {
-            add(Box::new(move |then| {
-                operands.multiply(target, 1, Some(then));
-            }));
-        }
+        });
     }
 
     fn results(self: Box<Self>) -> Results {

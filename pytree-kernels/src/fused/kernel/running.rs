@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::direct::Destinations;
 use super::{Fill, Kernel, Level, Number, Work};
 use crate::base::instructions::arch;
+use crate::base::narrow::Half;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
@@ -133,7 +134,7 @@ impl<F: Float> Run<'_, '_, F> {
                 let (source, pattern) = (self.sources[input].array(), Pattern::Cycle { period });
                 let count = self.kernel.tile;
                 self.tiles
-                    .load::<F>(filled.register, pattern, source, start, count);
+                    .load_array::<F>(filled.register, pattern, source, start, count);
             }
         }
     }
@@ -141,14 +142,19 @@ impl<F: Float> Run<'_, '_, F> {
     /// Requests elements of an input that the next tile reads.
     #[inline(always)]
     fn request(&self, input: usize, start: usize, end: usize) {
-        let elements = match self.sources[input] {
-            Source::Array(array) => F::slice(array.data()).map(|elements| &elements[start..end]),
-            Source::Result(result) => {
-                F::own(&self.part.slots[result]).map(|elements| elements.slice(start, end - start))
+        match self.sources[input] {
+            Source::Array(array) => {
+                if let Some(elements) = F::slice(array.data()) {
+                    prefetch(&elements[start..end]);
+                } else if Half::of(array.dtype()).is_some() {
+                    prefetch(&array.bits::<u16>()[start..end]);
+                }
             }
-        };
-        if let Some(elements) = elements {
-            prefetch(elements);
+            Source::Result(result) => {
+                if let Some(elements) = F::own(&self.part.slots[result]) {
+                    prefetch(elements.slice(start, end - start));
+                }
+            }
         }
     }
 
@@ -181,9 +187,8 @@ impl<F: Float> Run<'_, '_, F> {
             let register = step.output;
             match step.work {
                 Work::Load { input, pattern } => {
-                    let source = self.sources[input].array();
                     self.tiles
-                        .load::<F>(register, pattern, source, here.start, here.count);
+                        .load::<F>(register, step.dtype, input, pattern, &here);
                 }
                 Work::Called(elementwise, types) => {
                     self.tiles

@@ -10,6 +10,8 @@
 
 use std::marker::PhantomData;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::Write;
 use super::elements::{Stored, gemm_f32_product};
 use super::loops::{LoopAxis, Loops};
@@ -23,7 +25,7 @@ const ROWS: usize = 512;
 const COLUMNS: usize = 512;
 const DEPTH: usize = 512;
 
-/// The most blocks of the left operand that are kept until all columns are multiplied, if its rows fit into a block.
+/// The most blocks of an operand that are kept until they are multiplied again.
 const KEPT: usize = 8;
 
 /// A way to lay out blocks of the operands and to multiply them.
@@ -79,57 +81,106 @@ pub(super) fn half_product<B: Blocks, E: Stored<Sum = f32>>(
     let padded = |length: usize| length.next_multiple_of(B::UNIT);
     let [height, width, steps] = [(rows, ROWS), (columns, COLUMNS), (depth, DEPTH)]
         .map(|(axis, most)| padded(axis.length).min(most));
-    let depth_blocks = depth.length.div_ceil(DEPTH);
-    let is_kept = rows.length <= ROWS && depth_blocks <= KEPT;
-    let left_blocks = if is_kept { depth_blocks } else { 1 };
-    let mut left_blocks = reused::<B::Element>(height * steps * left_blocks);
-    let mut right_block = reused::<B::Element>(steps * width);
+    let [down, across, deep] = [(rows, ROWS), (columns, COLUMNS), (depth, DEPTH)]
+        .map(|(axis, most)| axis.length.div_ceil(most));
+    // The blocks of the axis of the inner loop are used again for each block of the outer one.
+    let are_rows_outside = down > across;
+    let [left_uses, right_uses] = if are_rows_outside {
+        [(deep, across), (across * deep, down)]
+    } else {
+        [(down * deep, across), (deep, down)]
+    };
+    let mut lefts = Kept::<B::Element>::new(height * steps, left_uses);
+    let mut rights = Kept::<B::Element>::new(steps * width, right_uses);
     let mut sums = reused::<f32>(height * width);
-    for column in (0..columns.length).step_by(COLUMNS) {
+    for block in 0..down * across {
+        let (row, column) = if are_rows_outside {
+            (block / across, block % across)
+        } else {
+            (block % down, block / down)
+        };
+        let (row, column) = (row * ROWS, column * COLUMNS);
+        let rows_here = ROWS.min(rows.length - row);
         let columns_here = COLUMNS.min(columns.length - column);
-        for row in (0..rows.length).step_by(ROWS) {
-            let rows_here = ROWS.min(rows.length - row);
-            for step in (0..depth.length).step_by(DEPTH) {
-                let steps_here = DEPTH.min(depth.length - step);
+        for step in (0..depth.length).step_by(DEPTH) {
+            let steps_here = DEPTH.min(depth.length - step);
+            let place = |line: usize, most: usize| line / most * deep + step / DEPTH;
+            let left = lefts.block(place(row, ROWS), |block| {
                 let matrix = Matrix {
                     elements: &left[row * rows.left + step * depth.left..],
                     lines: (rows_here, rows.left),
                     steps: (steps_here, depth.left),
                 };
-                let place = if is_kept { step / DEPTH } else { 0 };
-                let left_block = &mut left_blocks[place * height * steps..][..height * steps];
-                if !is_kept || column == 0 {
-                    B::lay_out_left(&matrix, left_block);
-                }
+                B::lay_out_left(&matrix, block);
+            });
+            let right = rights.block(place(column, COLUMNS), |block| {
                 let matrix = Matrix {
                     elements: &right[step * depth.right + column * columns.right..],
                     lines: (columns_here, columns.right),
                     steps: (steps_here, depth.right),
                 };
-                B::lay_out_right(&matrix, &mut right_block);
-                let lengths = [padded(rows_here), padded(columns_here), steps_here];
-                let write = if step == 0 {
-                    Write::Overwrite
-                } else {
-                    Write::Add
-                };
-                B::multiply(lengths, left_block, &right_block, &mut sums, write);
-            }
-            let first = row * rows.result + column * columns.result;
-            let lines = sums.chunks_exact(padded(columns_here));
-            for (at, sums) in (0..rows_here).zip(lines) {
-                arch().dispatch(Rounding {
-                    sums: &sums[..columns_here],
-                    target: target.from(first + at * rows.result),
-                    stride: columns.result,
-                    write,
-                });
-            }
+                B::lay_out_right(&matrix, block);
+            });
+            let lengths = [padded(rows_here), padded(columns_here), steps_here];
+            let write = if step == 0 {
+                Write::Overwrite
+            } else {
+                Write::Add
+            };
+            B::multiply(lengths, left, right, &mut sums, write);
+        }
+        let first = row * rows.result + column * columns.result;
+        let lines = sums.chunks_exact(padded(columns_here));
+        for (at, sums) in (0..rows_here).zip(lines) {
+            arch().dispatch(Rounding {
+                sums: &sums[..columns_here],
+                target: target.from(first + at * rows.result),
+                stride: columns.result,
+                write,
+            });
         }
     }
-    give_back(left_blocks);
-    give_back(right_block);
+    lefts.give_back();
+    rights.give_back();
     give_back(sums);
+}
+
+/// Blocks of an operand that are laid out. Some are kept until they are used again.
+struct Kept<E> {
+    elements: Vec<E>,
+    length: usize,
+    /// For each place of a block in the memory, the block that is there.
+    blocks: SmallVec<[Option<usize>; KEPT]>,
+}
+
+impl<E: ArrayElement> Kept<E> {
+    /// Makes room for blocks of a length. A block is used a number of times, each time after the same number of blocks.
+    fn new(length: usize, (distance, times): (usize, usize)) -> Self {
+        let count = if times > 1 && distance <= KEPT {
+            distance
+        } else {
+            1
+        };
+        Self {
+            elements: reused(length * count),
+            length,
+            blocks: smallvec![None; count],
+        }
+    }
+
+    /// Returns a block, and lays it out if it is not there.
+    fn block(&mut self, block: usize, lay_out: impl FnOnce(&mut [E])) -> &[E] {
+        let place = block % self.blocks.len();
+        let elements = &mut self.elements[place * self.length..][..self.length];
+        if self.blocks[place].replace(block) != Some(block) {
+            lay_out(elements);
+        }
+        elements
+    }
+
+    fn give_back(self) {
+        give_back(self.elements);
+    }
 }
 
 /// Rounds the sums of a row, and writes them to `target`, whose elements are `stride` apart.

@@ -124,6 +124,8 @@ fn products_have_equal_bits_with_all_threads_and_layouts() {
         [300, 601, 65],
         [40, 600, 530],
         [33, 70, 2],
+        [520, 1030, 16],
+        [1030, 520, 16],
     ] {
         check_products::<f32>(sizes, 0.0, f64::from, f32::from_number);
         check_products::<bf16>(sizes, 0.5_f64.powi(8), f64::from, bf16::from_f64);
