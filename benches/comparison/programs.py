@@ -28,6 +28,7 @@ class Programs:
         self.pythons, self.without = dict(pythons), without
         self.found = {}
         self.missing = {}
+        self.fetched = {}
 
     def check(self, kind):
         """Raises Unavailable if programs of a kind are left out."""
@@ -49,7 +50,16 @@ class Programs:
         base = self.found[key]
         if program.kind in ("python", "torch"):
             base = [*base, str(HERE / f"{program.name}.py")]
-        return [*base, *program.arguments]
+        return [*base, *map(self._argument, program.arguments)]
+
+    def _argument(self, argument):
+        """Returns an argument. For `$(tools/fetch NAME)`, fetches the file and returns its path, as a shell does."""
+        if not argument.startswith("$("):
+            return argument
+        if argument not in self.fetched:
+            say(f"running {argument[2:-1]}")
+            self.fetched[argument] = run(argument[2:-1].split()).strip()
+        return self.fetched[argument]
 
     def _find(self, program):
         match program.kind:

