@@ -19,6 +19,7 @@ use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
 use crate::base::narrow::{wide, widened_part, write_part};
 use crate::base::shape::{AxisList, without_axes};
+use crate::base::threads::{self, share_rows};
 use crate::primitives::strided;
 
 /// How a reduction combines two elements.
@@ -167,6 +168,9 @@ type Reduce<'a> = dyn Fn(Pass, &Array, &mut Array) + 'a;
 
 /// About how many elements are widened at a time.
 const WIDENED: usize = 16 * PART;
+
+/// About how many elements one thread combines in a nanosecond.
+const PER_NANOSECOND: usize = 8;
 
 /// The number of columns that are widened at a time, if there are more.
 const COLUMNS: usize = 256;
@@ -329,26 +333,34 @@ fn reduced_blocks(
     results
 }
 
+/// Reduces the second of three axes. Threads share the elements of the first axis.
 #[inline]
 fn run<T: ArrayElement>(
-    Pass {
-        length,
-        inner,
-        is_block,
-    }: Pass,
+    pass: Pass,
     elements: &[T],
     result: &mut [T],
     start: T,
-    combine: impl Fn(T, T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy + Send + Sync,
 ) {
-    dispatch::<T, _>(Middle {
-        elements,
-        result,
-        length,
-        inner,
-        is_block,
-        start,
-        combine,
+    let part = move |elements, result: &mut [T]| {
+        dispatch::<T, _>(Middle {
+            elements,
+            result,
+            pass,
+            start,
+            combine,
+        });
+    };
+    let nanoseconds = elements.len() / PER_NANOSECOND;
+    if !threads::are_worth(nanoseconds) {
+        return part(elements, result);
+    }
+    let Pass { length, inner, .. } = pass;
+    let size = length * inner;
+    let count = (result.len() / inner).div_ceil(threads::count());
+    share_rows(nanoseconds, result, inner, count, &|first, result| {
+        let end = (first + result.len() / inner) * size;
+        part(&elements[first * size..end], result);
     });
 }
 
@@ -357,9 +369,7 @@ fn run<T: ArrayElement>(
 struct Middle<'a, T, C> {
     elements: &'a [T],
     result: &'a mut [T],
-    length: usize,
-    inner: usize,
-    is_block: bool,
+    pass: Pass,
     start: T,
     combine: C,
 }
@@ -372,12 +382,15 @@ impl<T: ArrayElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, 
         let Self {
             elements,
             result,
-            length,
-            inner,
-            is_block,
+            pass,
             start,
             combine,
         } = self;
+        let Pass {
+            length,
+            inner,
+            is_block,
+        } = pass;
         if elements.is_empty() {
             result.fill(start);
         } else if inner == 1 {
@@ -442,7 +455,7 @@ fn combined<T: Number>(
     dtype: DType,
     axes: &[usize],
     start: T,
-    combine: impl Fn(T, T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy + Send + Sync,
 ) -> Array {
     folded(operand, dtype, axes, &|pass, operand, result| {
         run(pass, T::of(operand), T::of_mut(result), start, combine);
@@ -500,7 +513,7 @@ fn arguments<T: Ordered>(
     elements: &[T],
     positions: &mut [i32],
     start: T,
-    combine: impl Fn(T, T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy + Send + Sync,
     better: impl Fn(&T, &T) -> bool,
 ) {
     let mut blocks = elements.chunks_exact((length * inner).max(1));
@@ -520,7 +533,11 @@ fn arguments<T: Ordered>(
 
 /// Returns the position of the first extremum of a row. Computes the extremum first and then searches for it, which is
 /// faster than one loop that does both.
-fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
+fn argument_of_row<T: Ordered>(
+    row: &[T],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy + Send + Sync,
+) -> i32 {
     let mut extremum = start;
     run(
         Pass::new(row.len(), 1),
@@ -578,6 +595,32 @@ mod tests {
         let mut array = narrowed(&wide, dtype);
         array.info.shape = shape.into();
         array
+    }
+
+    /// Threads share the elements before the reduced axis.
+    #[test]
+    fn long_operands_have_the_bits_of_their_parts() {
+        for shape in [[101, 1009, 1], [5, 301, 70], [1, 200_001, 1]] {
+            let [_, length, inner] = shape;
+            let size = length * inner;
+            let numbers = noise(DType::F32, &shape).elements::<f32>().to_vec();
+            let reduced = |shape: [usize; 3], numbers: &[f32]| {
+                let operand = Array::new(&shape, numbers.to_vec());
+                let sums = sum(&operand, DType::F32, &[1]);
+                let maxima = reduce(Reduction::Max, &operand, DType::F32, &[1]);
+                [sums, maxima].map(|array| array.elements::<f32>().to_vec())
+            };
+            let found = reduced(shape, &numbers);
+            let parts = numbers
+                .chunks(size)
+                .map(|part| reduced([1, length, inner], part));
+            let expected = parts.reduce(|[mut sums, mut maxima], [sum, maximum]| {
+                sums.extend(sum);
+                maxima.extend(maximum);
+                [sums, maxima]
+            });
+            assert_eq!(Some(found), expected);
+        }
     }
 
     #[test]

@@ -64,7 +64,10 @@ pub fn relu6(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     let _called = raw::called_with_floats("leaky_relu", x);
-    x.greater_equal(0.0).select(x, &(x * slope))
+    // A product, so that the gradient needs one choice.
+    x * x
+        .greater_equal(0.0)
+        .select(&Tensor::ones_like(x), &Tensor::full_like(x, slope))
 }
 
 /// Replaces each element x ≤ 0 by `alpha` (eˣ - 1), and does not change the other elements.
@@ -158,7 +161,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("gelu", x);
-    let inner = (x + x * x * x * 0.044_715) * (2.0 / PI).sqrt();
+    let inner = (x + x.powi(3) * 0.044_715) * (2.0 / PI).sqrt();
     x * ((inner.tanh() + 1.0) * 0.5)
 }
 

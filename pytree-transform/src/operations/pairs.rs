@@ -225,11 +225,9 @@ impl Tensor {
         let (x, y) = (x.abs(), y.abs());
         let infinite = x.try_equal(f64::INFINITY)? | y.try_equal(f64::INFINITY)?;
         let (larger, smaller) = (x.try_maximum(&y)?, x.try_minimum(&y)?);
-        let both_zero = larger.equal(0.0);
-        let has_no_quotient = &both_zero | &infinite;
+        let has_no_quotient = larger.equal(0.0) | larger.equal(f64::INFINITY);
         let divisor = has_no_quotient.select(&Self::ones_like(&larger), &larger);
         let length = &larger * ((smaller / divisor).square() + 1.0).sqrt();
-        let length = both_zero.select(&larger, &length);
         let infinity = Self::constant(length.dtype(), f64::INFINITY);
         Ok(infinite.select(&infinity, &length))
     }

@@ -6,7 +6,7 @@
 //! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers also `x + 0`;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
 //! - `-(-x)`, `!!x`; `stop_gradient` and `with_tangent`, which affect only derivatives;
-//! - a selection between equal values; a conversion to the same dtype;
+//! - a selection between equal values, or of x where x > y from max(x, y); a conversion to the same dtype;
 //! - a sum over no axes, a concatenation of a single operand, and a transposition, reshape, broadcast or slice that is
 //!   a no-op;
 //! - a transposition of a transposition, a reshape of a reshape, and a broadcast of a broadcast, which become one
@@ -22,7 +22,7 @@ use pytree_core::bug::expect_at;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::primitives::dot::DotGeneral;
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
+use pytree_kernels::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
@@ -168,7 +168,8 @@ impl<'j> View<'j> {
                 let [_, on_true, on_false] = equation.inputs[..] else {
                     return None;
                 };
-                return (on_true == on_false).then_some(Found::Same(on_true));
+                let is_same = on_true == on_false || self.is_maximum(&equation.inputs);
+                return is_same.then_some(Found::Same(on_false));
             }
             _ => {}
         }
@@ -201,6 +202,18 @@ impl<'j> View<'j> {
             return self.reshape(operand, result);
         }
         self.broadcast(primitive.downcast_ref()?, operand, result)
+    }
+
+    /// Returns whether a selection chooses x where x > y, and max(x, y) elsewhere. Then it is the maximum everywhere.
+    fn is_maximum(&self, selection: &[Variable]) -> bool {
+        let compared = self.made_by::<Comparison>(selection[0]);
+        let maximum = self.made_by::<Binary>(selection[2]);
+        match (compared, maximum) {
+            (Some((Comparison::Gt, compared)), Some((Binary::Max, operands))) => {
+                compared == operands && compared[0] == selection[1]
+            }
+            _ => false,
+        }
     }
 
     fn unary(&self, unary: Unary, equation: &Equation) -> Option<Found> {

@@ -18,15 +18,10 @@ use crate::base::special::{polynomial_f32, polynomial_f64};
 #[inline(always)]
 pub(crate) fn erf_inv_f32(x: f32) -> f32 {
     let w = -log1p_f32(-(x * x));
-    let is_central = w < 5.0;
-    let argument = if is_central { w - 2.5 } else { w.sqrt() - 3.0 };
-    let mut factor = 0.0_f32;
-    let mut position = 0;
-    while position < CENTRE_F32.len() {
-        let (centre, tail) = (CENTRE_F32[position], TAIL_F32[position]);
-        factor = factor.mul_add(argument, if is_central { centre } else { tail });
-        position += 1;
-    }
+    // Both polynomials are computed: a choice of each coefficient would become a gather.
+    let centre = polynomial_f32(w - 2.5, CENTRE_F32);
+    let tail = polynomial_f32(w.sqrt() - 3.0, TAIL_F32);
+    let factor = if w < 5.0 { centre } else { tail };
     x * if x.abs() == 1.0 {
         f32::INFINITY
     } else {

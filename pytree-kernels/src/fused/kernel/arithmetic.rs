@@ -94,15 +94,45 @@ impl Kernel {
         }
     }
 
-    /// Returns the operand and the number of a step that multiplies by a number and does nothing else.
+    /// Returns the operand and the number of a step that multiplies by a number, or negates, and does nothing else.
     fn scaled(&self, step: &Step) -> Option<(Place, Number)> {
-        let is_product = matches!(step.work, Work::Arithmetic(Arithmetic::Mul));
-        if !is_product || step.is_narrowed || step.factors != [None; 4] {
+        if step.is_narrowed || step.factors != [None; 4] {
             return None;
+        }
+        match step.work {
+            Work::Elementwise(Elementwise::Unary(Unary::Neg)) => {
+                return Some((step.operands[0], Number::Constant(-1.0)));
+            }
+            Work::Arithmetic(Arithmetic::Mul) => {}
+            _ => return None,
         }
         let [left, right] = [step.operands[0], step.operands[1]];
         let of_right = self.number_at(right).map(|number| (left, number));
         of_right.or_else(|| Some((right, self.number_at(left)?)))
+    }
+
+    /// Replaces operations by arithmetic with the same bits, which can be part of a chain: a division by a power of two, and a square.
+    pub(super) fn replace_operations(&mut self) {
+        for position in 0..self.steps.len() {
+            let step = &self.steps[position];
+            let operand = step.operands.first().copied();
+            let factor = match step.work {
+                Work::Elementwise(Elementwise::Unary(Unary::IntegerPower(2))) => operand,
+                Work::Arithmetic(Arithmetic::Div) => match self.number_at(step.operands[1]) {
+                    Some(Number::Constant(divisor)) if is_power_of_two(divisor) => {
+                        let dtype = step.dtype;
+                        Some(Place::Register(self.number(1.0 / divisor, dtype)))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let (Some(operand), Some(factor)) = (operand, factor) {
+                let step = &mut self.steps[position];
+                step.work = Work::Arithmetic(Arithmetic::Mul);
+                step.operands = smallvec![operand, factor];
+            }
+        }
     }
 
     /// Turns each multiplication by a number into a factor of the step that reads its result, if no other step reads it.
@@ -134,8 +164,7 @@ impl Kernel {
                 }
             }
         }
-        let mut absorbed = absorbed.into_iter();
-        self.steps.retain(|_| !absorbed.next().unwrap_or(false));
+        self.remove_steps(absorbed);
         let uses = self.uses();
         self.fills.retain(|filled| uses[filled.register] > 0);
     }
@@ -184,7 +213,18 @@ impl Kernel {
                 joined[earlier] = true;
             }
         }
-        let mut joined = joined.into_iter();
-        self.steps.retain(|_| !joined.next().unwrap_or(false));
+        self.remove_steps(joined);
     }
+
+    /// Removes the steps at the positions that are marked.
+    pub(super) fn remove_steps(&mut self, marked: Vec<bool>) {
+        let mut marked = marked.into_iter();
+        self.steps.retain(|_| !marked.next().unwrap_or(false));
+    }
+}
+
+/// Returns whether a number is a power of two, and so is its reciprocal. In f32, both are normal numbers.
+fn is_power_of_two(number: f64) -> bool {
+    number.to_bits().trailing_zeros() >= 52
+        && (2.0_f64.powi(-126)..=2.0_f64.powi(126)).contains(&number)
 }

@@ -175,8 +175,10 @@ impl KernelBuilder {
         self.choose_tile();
         self.choose_grain();
         self.find_memory_to_take();
+        self.kernel.replace_operations();
         self.kernel.absorb_factors();
         self.kernel.join_chains();
+        self.kernel.split_conditions();
         self.kernel.join_choices();
         self.kernel.limit();
         self.kernel.find_direct();

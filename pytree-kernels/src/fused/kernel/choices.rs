@@ -1,39 +1,115 @@
 //! Comparisons whose results only choose between two numbers, and maxima and minima with a number that is the same for all elements.
 //!
-//! A comparison and the choice become one step, so that no truth values are stored. If the number of a maximum is neither 0 nor NaN,
-//! one comparison is enough: the sign of a zero and NaN need no others. The results have the same bits as those of the single
-//! operations.
+//! A comparison and the choice become one step, so that no truth values are stored. A choice by the conjunction or the disjunction of
+//! two comparisons becomes two choices. If the number of a maximum is neither 0 nor NaN, one comparison is enough: the sign of a zero
+//! and NaN need no others. The results have the same bits as those of the single operations.
 
 use smallvec::smallvec;
 
-use super::{Fill, Filled, Kernel, Number, Place, Work};
+use super::{Fill, Filled, Kernel, Number, Place, Step, Work};
 use crate::base::dtype::DType;
 use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
 
+/// The greatest number of choices that compute the same comparison. To store and read truth values takes as long as about two
+/// comparisons.
+const MOST_CHOICES: usize = 2;
+
+impl Step {
+    /// If the step chooses between two numbers, or between 1 and 0, returns the register of its truth values, and whether the numbers
+    /// are 1 and 0.
+    fn chooses_by(&self) -> Option<(usize, bool)> {
+        let converts = match self.work {
+            Work::Elementwise(Elementwise::Select) => false,
+            Work::Elementwise(Elementwise::Convert(_)) => true,
+            _ => return None,
+        };
+        match self.operands[0] {
+            Place::Register(register) => Some((register, converts)),
+            Place::Input(_) => None,
+        }
+    }
+}
+
 impl Kernel {
-    /// Joins each comparison of floats with the choice, or with the conversion to 1 and 0, that alone reads its result.
+    /// Turns each choice by the conjunction or the disjunction of two comparisons of floats into two choices, if nothing else reads
+    /// these three truth values.
+    pub(super) fn split_conditions(&mut self) {
+        let uses = self.uses();
+        let mut filled = vec![None; self.registers];
+        let mut splits = Vec::new();
+        for (position, step) in self.steps.iter().enumerate() {
+            filled[step.output] = Some(step);
+            let made = |place| match place {
+                Place::Register(register) if uses[register] == 1 => {
+                    filled[register].filter(|before: &&Step| before.level == step.level)
+                }
+                _ => None,
+            };
+            let is_comparison = |place| {
+                made(place).is_some_and(|before| {
+                    matches!(before.work, Work::Elementwise(Elementwise::Compare(_)))
+                })
+            };
+            if let Work::Elementwise(Elementwise::Select) = step.work
+                && let Some(condition) = made(step.operands[0])
+                && let Work::Elementwise(Elementwise::Binary(
+                    operation @ (Binary::And | Binary::Or),
+                )) = condition.work
+                && condition.operands.iter().copied().all(is_comparison)
+            {
+                let comparisons = [condition.operands[0], condition.operands[1]];
+                splits.push((position, condition.output, operation, comparisons));
+            }
+        }
+        let split: Vec<usize> = splits.iter().map(|split| split.1).collect();
+        // Backwards, so that the positions before an inserted step stay.
+        for (position, _, operation, [left, right]) in splits.into_iter().rev() {
+            let output = self.registers;
+            self.registers += 1;
+            let outer = &mut self.steps[position];
+            let [on_true, on_false] = [1, 2].map(|operand| outer.operands[operand]);
+            let inner = Step {
+                operands: smallvec![right, on_true, on_false],
+                output,
+                ..*outer
+            };
+            let inner_place = Place::Register(output);
+            outer.operands = match operation {
+                Binary::And => smallvec![left, inner_place, on_false],
+                _ => smallvec![left, on_true, inner_place],
+            };
+            self.steps.insert(position, inner);
+        }
+        self.steps.retain(|step| !split.contains(&step.output));
+    }
+
+    /// Joins each comparison of floats with the choices, and with the conversions to 1 and 0, that alone read its result.
     pub(super) fn join_choices(&mut self) {
         let uses = self.uses();
         let mut filled = vec![None; self.registers];
+        // For each register, the number of steps that choose by it.
+        let mut choices = vec![0; self.registers];
+        for (position, step) in self.steps.iter().enumerate() {
+            filled[step.output] = Some(position);
+            if let Some((register, _)) = step.chooses_by()
+                && let Some(earlier) = filled[register]
+                && self.steps[earlier].level == step.level
+            {
+                choices[register] += 1;
+            }
+        }
         let mut joined = vec![false; self.steps.len()];
         for position in 0..self.steps.len() {
             let step = &self.steps[position];
-            filled[step.output] = Some(position);
-            let converts = match step.work {
-                Work::Elementwise(Elementwise::Select) => false,
-                Work::Elementwise(Elementwise::Convert(_)) => true,
-                _ => continue,
-            };
-            let Place::Register(register) = step.operands[0] else {
+            let Some((register, converts)) = step.chooses_by() else {
                 continue;
             };
-            let Some(earlier) = filled[register].filter(|_| uses[register] == 1) else {
+            let alone = choices[register] == uses[register] && uses[register] <= MOST_CHOICES;
+            let Some(earlier) = filled[register].filter(|_| alone) else {
                 continue;
             };
             let before = &self.steps[earlier];
-            if let Work::Elementwise(Elementwise::Compare(comparison)) = before.work
-                && before.level == step.level
-            {
+            if let Work::Elementwise(Elementwise::Compare(comparison)) = before.work {
                 let [left, right] = [0, 1].map(|operand| before.operands[operand]);
                 let [on_true, on_false] = if converts {
                     let dtype = step.dtype;
@@ -48,12 +124,11 @@ impl Kernel {
                 joined[earlier] = true;
             }
         }
-        let mut joined = joined.into_iter();
-        self.steps.retain(|_| !joined.next().unwrap_or(false));
+        self.remove_steps(joined);
     }
 
     /// Returns a register that is filled with a number of a dtype.
-    fn number(&mut self, number: f64, dtype: DType) -> usize {
+    pub(super) fn number(&mut self, number: f64, dtype: DType) -> usize {
         let fill = Fill::Number(Number::Constant(number));
         let known = |filled: &&Filled| {
             matches!(filled.fill, Fill::Number(Number::Constant(known)) if known.to_bits() == number.to_bits())

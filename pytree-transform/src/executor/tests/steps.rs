@@ -98,6 +98,73 @@ fn only_products_that_one_step_reads_become_factors() {
 }
 
 #[test]
+fn negations_squares_and_halves_are_arithmetic() {
+    let steps = |function| steps(&[&[200], &[200]], function);
+    assert_eq!(steps(|x| vec![-&x[0] + &x[1]]), 1);
+    assert_eq!(steps(|x| vec![&x[1] * -x[0].tanh()]), 2);
+    // The negation has a factor of its own.
+    assert_eq!(steps(|x| vec![&x[1] + -(&x[0] * 0.3)]), 2);
+    assert_eq!(steps(|x| vec![x[0].square() + &x[1]]), 1);
+    assert_eq!(steps(|x| vec![(&x[0] / 4.0).exp()]), 1);
+    assert_eq!(steps(|x| vec![(&x[0] / 6.0).exp()]), 2);
+}
+
+#[test]
+fn comparisons_that_only_choose_are_part_of_choices() {
+    let steps = |function| steps(&[&[200], &[200]], function);
+    fn zeros(x: &[Tensor]) -> Tensor {
+        Tensor::zeros_like(&x[0])
+    }
+    assert_eq!(
+        steps(|x| vec![x[0].less(&x[1]).select(&x[0], &zeros(x))]),
+        1
+    );
+    // Two choices compute the comparison again.
+    assert_eq!(
+        steps(|x| {
+            let is_less = x[0].less(&x[1]);
+            let left = is_less.select(&x[0], &zeros(x));
+            vec![left, is_less.select(&zeros(x), &x[1])]
+        }),
+        2
+    );
+    // The comparison is a result, too.
+    assert_eq!(
+        steps(|x| {
+            let is_less = x[0].less(&x[1]);
+            vec![is_less.select(&x[0], &zeros(x)), is_less]
+        }),
+        2
+    );
+    // A conjunction or a disjunction becomes a choice between choices.
+    assert_eq!(
+        steps(|x| vec![(x[0].greater(-1.0) & x[1].less(1.0)).select(&x[0], &x[1].tanh())]),
+        3
+    );
+    assert_eq!(
+        steps(|x| vec![(x[0].greater(1.0) | x[1].less(0.5)).select(&x[0], &x[1].tanh())]),
+        3
+    );
+    // No other operation of truth values does.
+    assert_eq!(
+        steps(|x| vec![
+            x[0].greater(1.0)
+                .bit_xor(x[1].less(0.5))
+                .select(&x[0], &x[1])
+        ]),
+        4
+    );
+    // The conjunction is a result, too.
+    assert_eq!(
+        steps(|x| {
+            let is_inside = x[0].greater(-1.0) & x[1].less(1.0);
+            vec![is_inside.select(&x[0], &x[1]), is_inside]
+        }),
+        4
+    );
+}
+
+#[test]
 fn update_of_adam_has_five_steps() {
     let update: Function = |x| {
         let [p, m, v, g] = [0, 1, 2, 3].map(|input| &x[input]);

@@ -9,12 +9,12 @@ use pytree_kernels::primitives::elementwise::{Binary, Comparison, Elementwise, U
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::create;
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};
 use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
 use crate::primitives::elementwise::{compare, compare_with, same_info};
 use crate::primitives::select::select;
-use crate::primitives::{convert, create};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
@@ -75,16 +75,21 @@ impl Primitive for Binary {
                 (None, None) => None,
             },
             Self::Mul => sum_of(dx.map(|dx| dx * y), dy.map(|dy| x * dy)),
-            // d(x/y) = dx/y - z/y · dy.
-            Self::Div => sum_of(dx.map(|dx| dx / y), dy.map(|dy| dy * -(&z / y))),
-            Self::Max => sum_of(
-                dx.map(|dx| dx * share_of(x, y, &z)),
-                dy.map(|dy| dy * share_of(y, x, &z)),
-            ),
-            Self::Min => sum_of(
-                dx.map(|dx| dx * share_of(x, y, &z)),
-                dy.map(|dy| dy * share_of(y, x, &z)),
-            ),
+            // d(x/y) = (dx - z · dy)/y. Both operands share the division.
+            Self::Div => match (dx, dy) {
+                (Some(dx), Some(dy)) => Some((dx - dy * &z) / y),
+                _ => dx.map(|dx| dx / y).or(dy.map(|dy| dy * -(&z / y))),
+            },
+            Self::Max | Self::Min => {
+                let [of_x, of_y] = match self {
+                    Self::Max => [Comparison::Gt, Comparison::Lt],
+                    _ => [Comparison::Lt, Comparison::Gt],
+                };
+                sum_of(
+                    dx.map(|dx| dx * share_of(of_x, x, y)),
+                    dy.map(|dy| dy * share_of(of_y, x, y)),
+                )
+            }
             // x rem y = x - y · trunc(x/y), and the derivative of trunc(x/y) is 0 nearly everywhere.
             Self::Rem => sum_of(
                 dx.cloned(),
@@ -184,14 +189,12 @@ fn finite_or_zero(x: &Tensor) -> Tensor {
     or_panic(select(&is_infinite, &create::zeros_like(x), x))
 }
 
-/// Returns the derivative of `z` with respect to `x`, where `z` is the maximum or minimum of `x` and `other`: 1 if only
-/// `x` equals `z`, 1/2 if `x` equals `other`, otherwise 0.
-fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
-    let chosen = or_panic(convert::convert(
-        &or_panic(compare(Comparison::Eq, x, z)),
-        x.dtype(),
-    ));
-    let tie = or_panic(compare(Comparison::Eq, x, other));
-    let half = Tensor::constant(x.dtype(), 0.5);
-    or_panic(select(&tie, &half, &chosen))
+/// Returns the derivative of a maximum or minimum of `x` and `y` with respect to one of them: 1 where `comparison` holds, so that it is
+/// the result, 1/2 where `x` equals `y`, otherwise 0.
+fn share_of(comparison: Comparison, x: &Tensor, y: &Tensor) -> Tensor {
+    let [one, half, zero] = [1.0, 0.5, 0.0].map(|number| Tensor::constant(x.dtype(), number));
+    let is_tie = or_panic(compare(Comparison::Eq, x, y));
+    let of_tie = or_panic(select(&is_tie, &half, &zero));
+    let is_result = or_panic(compare(comparison, x, y));
+    or_panic(select(&is_result, &one, &of_tie))
 }

@@ -80,11 +80,12 @@ impl Primitive for Unary {
         let tangent = tangents[0].as_ref().and_then(|t| match self {
             Self::Neg => Some(-t),
             // The derivative at 0 is 1, as in JAX.
-            Self::Abs => Some(or_panic(select(
-                &compare_with(Comparison::Ge, x, 0.0),
-                t,
-                &-t,
-            ))),
+            Self::Abs => {
+                let [one, minus_one] =
+                    [1.0, -1.0].map(|number| Tensor::constant(x.dtype(), number));
+                let is_positive = compare_with(Comparison::Ge, x, 0.0);
+                Some(t * or_panic(select(&is_positive, &one, &minus_one)))
+            }
             Self::Sign
             | Self::Floor
             | Self::Ceil

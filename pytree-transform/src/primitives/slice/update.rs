@@ -15,7 +15,8 @@ use crate::primitives::create::{iota, or_zeros};
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::{Take, take};
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, known_scalar};
+use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
@@ -52,6 +53,20 @@ pub(crate) fn window(
     starts: &[Tensor],
     sizes: &[usize],
 ) -> Result<Tensor, TensorError> {
+    let known: Option<SmallVec<[f64; 4]>> = starts.iter().map(known_scalar).collect();
+    if let Some(known) = known {
+        let mut first: AxisList = sizes.iter().map(|_| 0).collect();
+        for (&axis, start) in axes.iter().zip(known) {
+            let last = operand.shape()[axis] - sizes[axis];
+            first[axis] = start.clamp(0.0, last as f64) as usize;
+        }
+        let limit: AxisList = first
+            .iter()
+            .zip(sizes)
+            .map(|(first, size)| first + size)
+            .collect();
+        return slice(operand, &first, &limit, &vec![1; sizes.len()]);
+    }
     let mut window = operand.clone();
     for (&axis, start) in axes.iter().zip(starts) {
         let (size, length) = (sizes[axis], operand.shape()[axis]);
