@@ -8,12 +8,14 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+mod truth;
+
 use std::ops::{Add, Mul, Range};
 
 use pytree_base::bug::expect_some;
 
+use self::truth::truths;
 use crate::base::array::{Array, with_wide};
-use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
@@ -205,14 +207,21 @@ fn folded(operand: &Array, dtype: DType, axes: &[usize], reduce: &Reduce<'_>) ->
             Pass::new(length, inner),
             reduced.as_ref().unwrap_or(operand),
         );
-        if longer.dtype() != wide(to) || to != wide(to) {
+        if to != DType::Bool && (longer.dtype() != wide(to) || to != wide(to)) {
             reduce_widened(pass, longer, &mut shorter, reduce);
         } else {
             reduce(pass, longer, &mut shorter);
         }
         reduced = Some(shorter);
     }
-    let mut result = reduced.unwrap_or_else(|| elements(operand, 0..operand.info.len(), dtype));
+    let mut result = reduced.unwrap_or_else(|| match dtype {
+        DType::Bool => {
+            let mut truth = Array::reused(&AbstractArray::new(dtype, [operand.info.len()]));
+            reduce(Pass::new(1, 1), operand, &mut truth);
+            truth
+        }
+        _ => elements(operand, 0..operand.info.len(), dtype),
+    });
     result.info.shape = without_axes(shape, axes);
     result
 }
@@ -263,22 +272,11 @@ fn reduce_widened(pass: Pass, operand: &Array, result: &mut Array, reduce: &Redu
 
 /// Returns a row of elements, converted to a dtype.
 fn elements(operand: &Array, range: Range<usize>, dtype: DType) -> Array {
-    if dtype != operand.dtype() && dtype != DType::Bool {
+    if dtype != operand.dtype() {
         return widened_part(operand, range);
     }
     let mut part = Array::reused(&AbstractArray::new(dtype, [range.len()]));
-    if dtype == operand.dtype() {
-        write_part(operand, range, &mut part, 0);
-        return part;
-    }
-    // The zeros of floats differ in their sign bit.
-    let unused = 64 - 8 * operand.dtype().bytes() + usize::from(operand.dtype().is_float());
-    with_bits!(operand.dtype(), T => {
-        let elements = operand.bits::<T>()[range].iter();
-        for (truth, bits) in part.elements_mut().iter_mut().zip(elements) {
-            *truth = bits.to_u64() & (u64::MAX >> unused) != 0;
-        }
-    });
+    write_part(operand, range, &mut part, 0);
     part
 }
 
@@ -478,8 +476,14 @@ fn extrema(extremum: Extremum, operand: &Array, dtype: DType, axes: &[usize]) ->
 pub fn reduce(reduction: Reduction, operand: &Array, dtype: DType, axes: &[usize]) -> Array {
     let extrema = |extremum| extrema(extremum, operand, dtype, axes);
     match (reduction, wide(dtype)) {
-        (Reduction::Max, _) | (Reduction::Or, DType::Bool) => extrema(Extremum::Max),
-        (Reduction::Min, _) | (Reduction::And, DType::Bool) => extrema(Extremum::Min),
+        (Reduction::And | Reduction::Or, DType::Bool) => {
+            let is_all = reduction == Reduction::And;
+            folded(operand, dtype, axes, &|pass, operand, result| {
+                truths(is_all, pass, operand, result.elements_mut());
+            })
+        }
+        (Reduction::Max, _) => extrema(Extremum::Max),
+        (Reduction::Min, _) => extrema(Extremum::Min),
         (Reduction::Prod, wide) => with_number!(wide, T => {
             combined(operand, dtype, axes, <T as Number>::ONE, <T as Number>::times)
         }),
@@ -576,6 +580,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::base::bits::with_bits;
     use crate::base::narrow::{narrowed, widened};
     use crate::primitives::elementwise::converted;
 
@@ -623,6 +628,66 @@ mod tests {
         }
     }
 
+    /// The only element that decides is at different places of the rows and columns.
+    #[test]
+    fn truth_is_that_of_each_element() {
+        const DTYPES: [DType; 6] = [
+            DType::Bool,
+            DType::I8,
+            DType::BF16,
+            DType::U16,
+            DType::F32,
+            DType::I64,
+        ];
+        let shapes: [(&[usize], &[usize]); 9] = [
+            (&[300_000], &[0]),
+            (&[3, 5], &[1]),
+            (&[700, 900], &[1]),
+            (&[900, 700], &[0]),
+            (&[2, 900, 513], &[1]),
+            (&[40, 3, 700], &[0, 2]),
+            (&[0, 3], &[0]),
+            (&[3, 0], &[0]),
+            (&[2, 3], &[]),
+        ];
+        for (shape, axes) in shapes {
+            for dtype in DTYPES {
+                let count: usize = shape.iter().product();
+                let bits = |n: usize| f32::from(u8::from(n.wrapping_mul(7919) % 1009 < 3));
+                let mut rare: Vec<f32> = (0..count).map(bits).collect();
+                rare.iter_mut().skip(count / 2).for_each(|x| *x = 0.0);
+                let signed = |x: f32| if x == 0.0 { -0.0 } else { f32::NAN };
+                let others: Vec<f32> = rare.iter().map(|&x| 1.0 - x).collect();
+                for (reduction, numbers) in [(Reduction::Or, rare), (Reduction::And, others)] {
+                    let numbers = if dtype.is_float() {
+                        numbers.into_iter().map(signed).collect()
+                    } else {
+                        numbers
+                    };
+                    let is_true: Vec<bool> = numbers.iter().map(|&x| x != 0.0).collect();
+                    let operand = converted(Arc::new(Array::new(shape, numbers)), dtype);
+                    let found = reduce(reduction, &operand, DType::Bool, axes);
+                    let truth = Array::new(
+                        shape,
+                        is_true.iter().map(|&x| f32::from(u8::from(x))).collect(),
+                    );
+                    let extremum = if reduction == Reduction::Or {
+                        Reduction::Max
+                    } else {
+                        Reduction::Min
+                    };
+                    let expected = reduce(extremum, &truth, DType::F32, axes);
+                    let expected = expected.elements::<f32>().iter().map(|&x| x > 0.0);
+                    let found = found.elements::<bool>().iter().copied();
+                    assert!(
+                        found.eq(expected),
+                        "{reduction:?} {dtype} {shape:?} {axes:?}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn narrow_operands_have_the_bits_of_wide_ones() {
         let shapes: [(&[usize], &[usize]); 12] = [
@@ -652,10 +717,6 @@ mod tests {
                         reduce(reduction, &narrow, dtype, axes),
                         reduce(reduction, &wide, to, axes),
                     ]
-                }));
-                let truth = converted(Arc::new(narrow.clone()), DType::Bool);
-                pairs.extend([Reduction::And, Reduction::Or].map(|reduction| {
-                    [&narrow, &truth].map(|it| reduce(reduction, it, DType::Bool, axes))
                 }));
                 for [found, expected] in pairs {
                     let expected = if found.dtype() == expected.dtype() {

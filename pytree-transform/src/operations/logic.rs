@@ -11,7 +11,7 @@ use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, reductions};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
-use crate::primitives::reduce::{reduce_as, reduce_by, sum};
+use crate::primitives::reduce::{reduce_as, sum};
 use crate::tensor::Tensor;
 
 /// Returns whether each element is true or nonzero.
@@ -26,25 +26,12 @@ fn truth(tensor: &Tensor) -> Tensor {
 
 #[track_caller]
 fn all_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    truth_over(Reduction::And, tensor, axes)
+    reduce_as(Reduction::And, DType::Bool, tensor, axes)
 }
 
 #[track_caller]
 fn any_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    truth_over(Reduction::Or, tensor, axes)
-}
-
-/// Reduces the truth of the elements. That of elements of a byte, which takes as much memory as they do, is found part by part.
-#[track_caller]
-fn truth_over(
-    reduction: Reduction,
-    tensor: &Tensor,
-    axes: &[usize],
-) -> Result<Tensor, TensorError> {
-    if tensor.dtype().bytes() == 1 {
-        return reduce_as(reduction, DType::Bool, tensor, axes);
-    }
-    reduce_by(reduction, &truth(tensor), axes)
+    reduce_as(Reduction::Or, DType::Bool, tensor, axes)
 }
 
 /// Returns the number of true elements along `axes`, as i32.
