@@ -17,6 +17,9 @@ const BYTES_PER_NANOSECOND: usize = 16;
 /// The elements of a row that are tested before the search may end.
 const SOME: usize = 512;
 
+/// The rows that are combined at once, while the result of each column is read and written.
+const ROWS: usize = 4;
+
 /// Writes whether any element, or every one with `is_all`, of each row or column of a pass is true.
 pub(super) fn truths(is_all: bool, pass: Pass, operand: &Array, result: &mut [bool]) {
     with_bits!(operand.dtype(), T => {
@@ -136,15 +139,22 @@ impl<T: Bits, const IS_FLOAT: bool> pulp::WithSimd for Truths<'_, T, IS_FLOAT> {
             }
             return;
         }
-        for (block, result) in elements
-            .chunks(length * stride)
-            .zip(result.chunks_exact_mut(inner))
-        {
+        let blocks = elements.chunks(length * stride);
+        for (block, result) in blocks.zip(result.chunks_exact_mut(inner)) {
             result.fill(is_all);
-            for row in block.chunks(stride).take(length) {
-                for (result, &element) in result.iter_mut().zip(row) {
-                    *result = ((*result != is_all) | decides(element)) != is_all;
+            let mut row = 0;
+            while row < length {
+                let count = if row + ROWS <= length { ROWS } else { 1 };
+                let rows: [&[T]; ROWS] = std::array::from_fn(|at| {
+                    let start = (row + at % count) * stride;
+                    &block[start..start + result.len()]
+                });
+                for (column, result) in result.iter_mut().enumerate() {
+                    let decisions = rows.iter().map(|row| decides(row[column]));
+                    let is_decided = decisions.fold(*result != is_all, |found, it| found | it);
+                    *result = is_decided != is_all;
                 }
+                row += count;
             }
         }
     }
