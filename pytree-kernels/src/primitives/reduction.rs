@@ -610,7 +610,7 @@ mod tests {
             let size = length * inner;
             let numbers = noise(DType::F32, &shape).elements::<f32>().to_vec();
             let reduced = |shape: [usize; 3], numbers: &[f32]| {
-                let operand = Array::new(&shape, numbers.to_vec());
+                let operand = Array::new(shape, numbers.to_vec());
                 let sums = sum(&operand, DType::F32, &[1]);
                 let maxima = reduce(Reduction::Max, &operand, DType::F32, &[1]);
                 [sums, maxima].map(|array| array.elements::<f32>().to_vec())

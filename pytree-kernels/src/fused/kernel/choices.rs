@@ -74,9 +74,10 @@ impl Kernel {
                 ..*outer
             };
             let inner_place = Place::Register(output);
-            outer.operands = match operation {
-                Binary::And => smallvec![left, inner_place, on_false],
-                _ => smallvec![left, on_true, inner_place],
+            outer.operands = if operation == Binary::And {
+                smallvec![left, inner_place, on_false]
+            } else {
+                smallvec![left, on_true, inner_place]
             };
             self.steps.insert(position, inner);
         }

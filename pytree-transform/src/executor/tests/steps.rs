@@ -111,10 +111,10 @@ fn negations_squares_and_halves_are_arithmetic() {
 
 #[test]
 fn comparisons_that_only_choose_are_part_of_choices() {
-    let steps = |function| steps(&[&[200], &[200]], function);
     fn zeros(x: &[Tensor]) -> Tensor {
         Tensor::zeros_like(&x[0])
     }
+    let steps = |function| steps(&[&[200], &[200]], function);
     assert_eq!(
         steps(|x| vec![x[0].less(&x[1]).select(&x[0], &zeros(x))]),
         1

@@ -47,6 +47,11 @@ pub(crate) fn update_slice(
 
 /// Returns the window of `operand` with the lengths `sizes` that begins at `starts` on `axes`.
 #[track_caller]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a known start is clamped, so it is a position on the axis"
+)]
 pub(crate) fn window(
     operand: &Tensor,
     axes: &[usize],
