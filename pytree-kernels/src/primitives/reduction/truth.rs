@@ -9,7 +9,7 @@ use super::Pass;
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
 use crate::base::instructions::arch;
-use crate::base::threads::{self, share, share_rows};
+use crate::base::threads::{self, share_rows};
 
 /// The bytes of elements that one thread tests in a nanosecond.
 const BYTES_PER_NANOSECOND: usize = 16;
@@ -25,16 +25,15 @@ pub(super) fn truths(is_all: bool, pass: Pass, operand: &Array, result: &mut [bo
     with_bits!(operand.dtype(), T => {
         let elements = operand.bits::<T>();
         if operand.dtype().is_float() {
-            shared(&|part: Truths<'_, T, true>| arch().dispatch(part), is_all, pass, elements, result);
+            shared::<T, true>(is_all, pass, elements, result);
         } else {
-            shared(&|part: Truths<'_, T, false>| arch().dispatch(part), is_all, pass, elements, result);
+            shared::<T, false>(is_all, pass, elements, result);
         }
     });
 }
 
 /// Divides a pass among threads: its first axis, or its third one, or a single row.
 fn shared<T: Bits, const IS_FLOAT: bool>(
-    run: &(impl Fn(Truths<'_, T, IS_FLOAT>) + Sync),
     is_all: bool,
     Pass { length, inner, .. }: Pass,
     elements: &[T],
@@ -51,7 +50,7 @@ fn shared<T: Bits, const IS_FLOAT: bool>(
         1
     };
     let part = |elements, length, stride, result: &mut [bool], inner| {
-        run(Truths {
+        arch().dispatch(Truths::<T, IS_FLOAT> {
             elements,
             length,
             stride,
@@ -79,21 +78,13 @@ fn shared<T: Bits, const IS_FLOAT: bool>(
         }
     } else {
         for (row, result) in elements.chunks_exact(length).zip(result) {
-            let rows: Vec<&[T]> = row.chunks(length.div_ceil(threads)).collect();
-            let mut found = vec![[is_all]; rows.len()];
-            let parts = rows.into_iter().zip(&mut found).collect();
-            share(
-                nanoseconds / outer,
-                parts,
-                |(row, found): (&[T], &mut [bool; 1])| {
-                    part(row, row.len(), 1, found, 1);
-                },
-            );
-            *result = if is_all {
-                found.iter().all(|&[found]| found)
-            } else {
-                found.iter().any(|&[found]| found)
-            };
+            let count = length.div_ceil(threads);
+            let mut found = vec![is_all; length.div_ceil(count)];
+            share_rows(nanoseconds / outer, &mut found, 1, 1, &|first, found| {
+                let row = &row[first * count..length.min((first + 1) * count)];
+                part(row, row.len(), 1, found, 1);
+            });
+            *result = found.contains(&!is_all) != is_all;
         }
     }
 }
