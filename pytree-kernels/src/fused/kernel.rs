@@ -8,6 +8,25 @@
 //! registers of i64, and narrower integers into registers of i32. A step rounds or wraps each of its results to the narrower dtype.
 //! So the results have the same bits as without the kernel. The floats of a kernel have one type, f32 or f64.
 
+/// Runs an expression with `$target` as the memory of a product, whose type the kernel computes with or widens.
+macro_rules! with_target {
+    ($memory:expr, $target:ident => $body:expr) => {
+        match $memory {
+            Memory::F32($target) => $body,
+            Memory::F64($target) => $body,
+            Memory::Half(Half::BF16, bits) => {
+                let $target = bits.of_bf16();
+                $body
+            }
+            Memory::Half(Half::F16, bits) => {
+                let $target = bits.of_f16();
+                $body
+            }
+            _ => bug("a product of floats"),
+        }
+    };
+}
+
 mod arithmetic;
 mod builder;
 mod choices;
@@ -23,13 +42,13 @@ use smallvec::SmallVec;
 
 pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
 pub use self::builder::KernelBuilder;
+pub use self::following::Followed;
 pub(super) use self::running::Here;
 use super::tiles::{Total, Types};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
 use crate::base::pattern::Pattern;
 use crate::base::target::Following;
-use crate::primitives::dot::DotGeneral;
 use crate::primitives::elementwise::classes::class_of;
 use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
 
@@ -182,10 +201,10 @@ struct Store {
     takes: SmallVec<[usize; 4]>,
 }
 
-/// The product that a kernel follows.
+/// The product or convolution that a kernel follows.
 #[derive(Debug)]
 struct Product {
-    dot: DotGeneral,
+    followed: Followed,
     /// The input of the kernel that is the result of the product.
     input: usize,
     result: AbstractArray,
@@ -311,8 +330,8 @@ impl fmt::Display for Kernel {
             write!(f, " in rows of {}", self.row)?;
         }
         let mut separator = ": ";
-        if self.product.is_some() {
-            write!(f, "{separator}dot_general")?;
+        if let Some(product) = &self.product {
+            write!(f, "{separator}{}", product.followed.name())?;
             separator = ", ";
         }
         for step in &self.steps {

@@ -109,7 +109,8 @@ impl Progression {
 }
 
 /// A part of the windows, with those window elements that are at an element of the array. A window element in a gap
-/// between array elements is omitted.
+/// between array elements is omitted. So are the first and last window elements that are in the padding of all windows, and the
+/// first and last windows that are in the padding.
 ///
 /// Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position
 /// `base + i · window_step + j · element_step` of the array. A position outside of the array is padding.
@@ -124,9 +125,34 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// Returns whether the phase contains all windows and all their elements.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.windows.step == 1 && self.elements.step == 1
+    /// Returns the phase without window elements and windows that are in the padding, or `None` if nothing is left.
+    fn without_padding(self) -> Option<Self> {
+        let last = |numbers: Progression, step: usize| (numbers.count as i128 - 1) * step as i128;
+        let last_window = last(self.windows, self.window_step);
+        let last_element = last(self.elements, self.element_step);
+        // The first and the last positions of the others decide whether a number of `numbers` is ever inside of the array.
+        let inside = |numbers: Progression, step: usize, last: i128| {
+            let steps = |distance: i128| distance.max(0).cast_unsigned().div_ceil(step as u128);
+            let first = steps(-(self.base as i128 + last));
+            let end = steps(self.length as i128 - self.base as i128).min(numbers.count as u128);
+            let count = usize::try_from(end.checked_sub(first)?).ok()?;
+            let skipped = usize::try_from(first).ok()?;
+            let first = numbers.first + skipped * numbers.step;
+            let kept = Progression {
+                first,
+                count,
+                ..numbers
+            };
+            (count > 0).then_some((kept, (skipped * step).cast_signed()))
+        };
+        let (elements, of_elements) = inside(self.elements, self.element_step, last_window)?;
+        let (windows, of_windows) = inside(self.windows, self.window_step, last_element)?;
+        Some(Self {
+            windows,
+            elements,
+            base: self.base + of_elements + of_windows,
+            ..self
+        })
     }
 }
 
@@ -139,7 +165,7 @@ fn greatest_common_divisor(left: usize, right: usize) -> usize {
 }
 
 impl Sliding {
-    /// Returns the phases of `count` windows. Without a dilation, one phase has all windows and all their elements.
+    /// Returns the phases of `count` windows. Without a dilation, there is one phase.
     pub(crate) fn phases(&self, count: usize) -> Vec<Phase> {
         // A dilation has no effect on a single element. A stride has no effect on a single window.
         let unless_single = |number: usize, count: usize| if count > 1 { number } else { 1 };
@@ -159,14 +185,15 @@ impl Sliding {
             let Some(element) = firsts(self.size, elements_period).find(meets) else {
                 continue;
             };
-            phases.push(Phase {
+            let phase = Phase {
                 length: self.length,
                 windows: Progression::below(count, first, windows_period),
                 elements: Progression::below(self.size, element, elements_period),
                 base: narrow(at(first, element) / dilation as i128),
                 window_step: stride / greatest_common_divisor(dilation, stride),
                 element_step: apart / greatest_common_divisor(dilation, apart),
-            });
+            };
+            phases.extend(phase.without_padding());
         }
         phases
     }

@@ -1,9 +1,21 @@
 //! A fused kernel with the variables that it reads and writes.
 
-use pytree_kernels::fused::Kernel;
+use std::any::Any;
+
+use pytree_kernels::fused::{Followed, Kernel};
+use pytree_kernels::primitives::convolution::Convolution;
 
 use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
+use crate::tensor::primitive::Primitive;
+
+/// Returns the primitive as an operation that a kernel may follow, or `None` if it is another primitive.
+pub(super) fn followed(primitive: &dyn Primitive) -> Option<Followed> {
+    let any: &dyn Any = primitive;
+    let convolution = any.downcast_ref::<Convolution>();
+    let product = product_of(primitive).cloned().map(Followed::Product);
+    product.or_else(|| convolution.map(|found| Followed::Convolution(Box::new(found.clone()))))
+}
 
 /// Several equations that run in one kernel.
 #[derive(Debug)]
@@ -16,25 +28,28 @@ pub(super) struct FusedKernel {
 }
 
 impl FusedKernel {
-    /// Lets the kernel follow the product that computes one of its inputs. Returns false if it cannot.
+    /// Lets the kernel follow the operation that computes one of its inputs. Returns false if it cannot.
     pub(super) fn follow(&mut self, jaxpr: &Jaxpr, equation: &Equation, is_kept: bool) -> bool {
-        let Some(dot) = product_of(&*equation.primitive) else {
+        let Some(followed) = followed(&*equation.primitive) else {
             return false;
         };
-        let product = equation.outputs[0];
+        let output = equation.outputs[0];
         let (left, right) = (equation.inputs[0], equation.inputs[1]);
-        let Some(input) = self.inputs.iter().position(|&input| input == product) else {
+        let Some(input) = self.inputs.iter().position(|&input| input == output) else {
             return false;
         };
         let operands = [jaxpr.info(left), jaxpr.info(right)];
-        let result = jaxpr.info(product);
-        if !self.kernel.follow(dot, operands, result, input, is_kept) {
+        let result = jaxpr.info(output);
+        if !self
+            .kernel
+            .follow(followed, operands, result, input, is_kept)
+        {
             return false;
         }
         self.inputs[input] = left;
         self.inputs.push(right);
         if is_kept {
-            self.outputs.push(product);
+            self.outputs.push(output);
         }
         true
     }

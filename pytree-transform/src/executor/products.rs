@@ -1,10 +1,10 @@
-//! Lets kernels follow products: a kernel that adds a bias, applies an activation or updates a parameter runs on each part of a
+//! Lets kernels follow products and convolutions, both called products here: a kernel that adds a bias, applies an activation or updates a parameter runs on each part of a
 //! product as soon as the part is computed, on the same thread.
 
 use smallvec::SmallVec;
 
+use super::kernel::followed;
 use super::schedule::Scheduled;
-use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// Joins each product with the first step that reads its result, if this step is a kernel that can follow the product. The kernel
@@ -102,5 +102,5 @@ fn product(jaxpr: &Jaxpr, step: &Scheduled) -> Option<usize> {
     let Scheduled::One(position) = *step else {
         return None;
     };
-    product_of(&*jaxpr.equations[position].primitive).map(|_| position)
+    followed(&*jaxpr.equations[position].primitive).map(|_| position)
 }

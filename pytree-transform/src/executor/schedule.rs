@@ -20,9 +20,8 @@ use pytree_kernels::primitives::elementwise::Elementwise;
 use smallvec::SmallVec;
 
 use super::builder::FusedBuilder;
-use super::kernel::FusedKernel;
+use super::kernel::{FusedKernel, followed};
 use super::views::{Direction, View, direction, view};
-use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// The number of equations that are searched for further members of a kernel, after the first equation of the kernel.
@@ -282,7 +281,7 @@ impl<'j> Planner<'j> {
     fn reads_product(&self, position: usize) -> bool {
         self.jaxpr.equations[position].inputs.iter().any(|&input| {
             let maker = self.makers[input.index()].map(|maker| &self.jaxpr.equations[maker]);
-            maker.is_some_and(|maker| product_of(&*maker.primitive).is_some())
+            maker.is_some_and(|maker| followed(&*maker.primitive).is_some())
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pytree_base::bug::{bug, expect_some};
 use smallvec::SmallVec;
 
+use super::following::FollowedOperands;
 use super::running::Part;
 use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
 use crate::base::array::{Array, Data, Operands};
@@ -14,7 +15,6 @@ use crate::base::narrow::Half;
 use crate::base::target::{Region, Then};
 use crate::base::threads::{self, Piece};
 use crate::fused::tiles::{Float, Source, Totals};
-use crate::primitives::dot::DotOperands;
 use crate::primitives::elementwise::classes::Memory;
 use crate::primitives::elementwise::{Binary, Elementwise, Unary};
 
@@ -28,7 +28,7 @@ const RIGHT: &str = "the right operand of a product";
 struct Prepared<'k, F> {
     kernel: &'k Kernel,
     inputs: Inputs,
-    product: Option<(&'k Product, DotOperands)>,
+    product: Option<(&'k Product, FollowedOperands<'k>)>,
     /// The stored results. If the kernel follows a product whose memory no result has taken, the last one is that of the product.
     results: Results,
     totals: Totals<'k, F>,
@@ -61,25 +61,6 @@ impl Inputs {
         // SAFETY: the kernel uses the elements of a region only after the product has computed the region, on the same thread.
         unsafe { whole.slots[result].shared() }
     }
-}
-
-/// Runs an expression with `$target` as the memory of a product, whose type the kernel computes with or widens.
-macro_rules! with_target {
-    ($memory:expr, $target:ident => $body:expr) => {
-        match $memory {
-            Memory::F32($target) => $body,
-            Memory::F64($target) => $body,
-            Memory::Half(Half::BF16, bits) => {
-                let $target = bits.of_bf16();
-                $body
-            }
-            Memory::Half(Half::F16, bits) => {
-                let $target = bits.of_f16();
-                $body
-            }
-            _ => bug("a product of floats"),
-        }
-    };
 }
 
 /// Returns the part of a kernel with the elements of a region.
@@ -126,7 +107,7 @@ impl<'k, F: Float> Prepared<'k, F> {
         let product = kernel.product.as_ref().map(|product| {
             let right = expect_some(arrays.pop(), RIGHT);
             let left = Arc::clone(&arrays[product.input]);
-            (product, product.dot.operands(left, right))
+            (product, product.followed.operands(left, right))
         });
         let mut memory = Offers {
             taken: smallvec::smallvec![None; arrays.len()],
@@ -175,10 +156,7 @@ impl<'k, F: Float> Prepared<'k, F> {
                 run: &run,
                 following: product.following,
             };
-            let threads = threads::count();
-            return with_target!(inputs.memory(product, &whole), target => {
-                operands.multiply(target, threads, Some(then));
-            });
+            return operands.compute(inputs.memory(product, &whole), threads::count(), then);
         }
         let chunk = kernel.chunk_length(threads::count());
         if chunk < kernel.length {
@@ -189,7 +167,13 @@ impl<'k, F: Float> Prepared<'k, F> {
     }
 
     /// Returns the inputs, the product, and a part with all elements.
-    fn shared(&mut self) -> (&Inputs, Option<&(&'k Product, DotOperands)>, Part<'_, F>) {
+    fn shared(
+        &mut self,
+    ) -> (
+        &Inputs,
+        Option<&(&'k Product, FollowedOperands<'k>)>,
+        Part<'_, F>,
+    ) {
         let whole = Part {
             region: Region::between(0, self.kernel.length),
             slots: self.results.iter_mut().map(Memory::new).collect(),
@@ -237,17 +221,17 @@ impl<F: Float> Divided for Prepared<'_, F> {
                 });
             }));
         };
-        with_target!(inputs.memory(product, &whole), target => {
-            if product.is_divisible {
-                for part in operands.parts(target, count, Some(&following)) {
-                    add(Box::new(move |then| part(Some(then.run))));
-                }
-            } else {
-                add(Box::new(move |then| {
-                    operands.multiply(target, 1, Some(then));
-                }));
+        let memory = inputs.memory(product, &whole);
+        match operands {
+            FollowedOperands::Product(operands) if product.is_divisible => {
+                with_target!(memory, target => {
+                    for part in operands.parts(target, count, Some(&following)) {
+                        add(Box::new(move |then| part(Some(then.run))));
+                    }
+                });
             }
-        });
+            _ => add(Box::new(move |then| operands.compute(memory, 1, then))),
+        }
     }
 
     fn results(self: Box<Self>) -> Results {

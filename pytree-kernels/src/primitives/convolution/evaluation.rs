@@ -5,55 +5,158 @@
 //! Depthwise convolutions need no matrix product, and kernels of length 1 no copy. A dilated input is divided into phases, so that no
 //! zero between its elements is multiplied. The blocks depend on shapes alone.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use pytree_base::bug::expect_some;
 use smallvec::smallvec;
 
-use super::phases::Parts;
+use super::packed;
+use super::phases::{Parts, Selected};
 use super::problem::Rows;
 use super::single_product::single_product;
 use super::{Convolution, DimensionNumbers};
 use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::base::target::{Following, Target, Then};
 use crate::base::threads;
-use crate::primitives::dot::matrix_product::multiply;
+use crate::primitives::dot::matrix_product::{Factor, Loops, PER_NANOSECOND, multiply_then};
 use crate::primitives::reduction::{Number, with_number};
+use crate::primitives::sliding::Phase;
 use crate::primitives::strided::gather;
 
 /// Computes a convolution of two arrays of a wide dtype. The shapes must fit each other.
 pub fn evaluate(convolution: &Convolution, input: &Array, kernel: &Array) -> Array {
     let shape = convolution.result_shape(input.shape(), kernel.shape());
     let shape = expect_some(shape, "padding that the shape rule accepts");
-    let no_terms = input.info.is_empty() || kernel.info.is_empty();
-    let result = AbstractArray::new(input.dtype(), &shape);
-    if no_terms || shape.contains(&0) {
-        return Array::zeros(&result);
-    }
-    let product = single_product(convolution, [input.shape(), kernel.shape(), &shape]);
-    if let Some((loops, offset)) = product {
-        let mut target = Array::reused(&result);
-        with_number!(input.dtype(), T => {
-            let (input, kernel) = (&T::of(input)[offset..], T::of(kernel));
-            multiply(&loops, input, kernel, T::of_mut(&mut target), threads::count());
-        });
-        return target;
-    }
-    let strides = row_major_strides(input.shape());
-    let axes = &convolution.numbers.input;
-    let rows = if strides[axes.features] <= strides[axes.outer] {
-        Rows::Windows
-    } else {
-        Rows::Elements
+    let Some(plan) = Plan::new(convolution, input.shape(), kernel.shape()) else {
+        return Array::zeros(&AbstractArray::new(input.dtype(), &shape));
     };
-    Order::new(rows, &convolution.numbers).convolve(convolution, input, kernel, &shape)
+    let computed = match &plan {
+        Plan::Product { .. } => &shape,
+        Plan::Phases { parts, .. } => &parts.of_result,
+    };
+    let mut target = Array::reused(&AbstractArray::new(input.dtype(), computed));
+    with_number!(input.dtype(), T => {
+        plan.run::<T>(input, kernel, Target::new(T::of_mut(&mut target)), None);
+    });
+    match plan {
+        Plan::Product { .. } => target,
+        Plan::Phases { order, .. } => arranged_back(target, &order.result, &shape),
+    }
+}
+
+/// How a convolution is computed.
+pub(crate) enum Plan<'c> {
+    /// As one matrix product, whose operands begin at the given offsets.
+    Product { loops: Loops, offsets: [usize; 2] },
+    /// One phase after the other.
+    Phases {
+        phases: Vec<Vec<Phase>>,
+        parts: Parts<'c>,
+        order: Order,
+    },
+}
+
+impl<'c> Plan<'c> {
+    /// Returns the plan for operands with the given shapes, or `None` if no result has a term.
+    pub(crate) fn new(
+        convolution: &'c Convolution,
+        input: &[usize],
+        kernel: &[usize],
+    ) -> Option<Self> {
+        let shape = convolution.result_shape(input, kernel)?;
+        if [input, kernel, &shape]
+            .iter()
+            .any(|shape| shape.contains(&0))
+        {
+            return None;
+        }
+        if let Some((loops, offsets)) = single_product(convolution, [input, kernel, &shape]) {
+            return Some(Self::Product { loops, offsets });
+        }
+        let strides = row_major_strides(input);
+        let axes = &convolution.numbers.input;
+        let rows = if strides[axes.features] <= strides[axes.outer] {
+            Rows::Windows
+        } else {
+            Rows::Elements
+        };
+        let order = Order::new(rows, &convolution.numbers);
+        let parts = Parts {
+            convolution,
+            rows,
+            input: Selected::all(input).permuted(&order.input),
+            kernel: Selected::all(kernel).permuted(&order.kernel),
+            of_result: order.result.iter().map(|&axis| shape[axis]).collect(),
+        };
+        Some(Self::Phases {
+            phases: convolution.phases(input, kernel, &shape),
+            parts,
+            order,
+        })
+    }
+
+    /// Writes the result to `target`, and continues with its regions. The axes of the result are in the order of the plan.
+    pub(crate) fn run<T: Number + Factor + Pod>(
+        &self,
+        input: &Array,
+        kernel: &Array,
+        target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
+        match self {
+            Self::Product { loops, offsets } => {
+                let (input, kernel) = (&T::of(input)[offsets[0]..], &T::of(kernel)[offsets[1]..]);
+                multiply_then(loops, input, kernel, target, threads::count(), then);
+            }
+            Self::Phases { phases, parts, .. } => {
+                parts.convolve(phases, input, kernel, target, then);
+            }
+        }
+    }
+
+    /// Returns the number of elements of a row of the result, if its elements are computed in the order of memory, so that
+    /// another computation can continue with its regions.
+    pub(crate) fn width(&self) -> Option<usize> {
+        match self {
+            Self::Product { loops, .. } => loops.is_in_order().then(|| loops.width()),
+            Self::Phases { parts, order, .. } => {
+                let is_in_order = parts.rows == Rows::Windows && order.result.is_sorted();
+                is_in_order.then(|| parts.of_result[parts.of_result.len() - 1])
+            }
+        }
+    }
+
+    /// Returns whether another computation can continue with the regions of the result.
+    pub(crate) fn can_continue(&self, dtype: DType, following: &Following) -> bool {
+        let Self::Phases { phases, parts, .. } = self else {
+            return true;
+        };
+        parts.whole(phases).is_none_or(|phase| {
+            let problem = parts.problem(&phase);
+            let rows = packed::rows_of_part(&problem, dtype.bytes());
+            let elements = rows * problem.features;
+            problem.is_depthwise()
+                || rows == problem.rows()
+                || elements.is_multiple_of(following.grain)
+        })
+    }
+}
+
+/// Returns about how many nanoseconds one thread takes for a convolution whose kernel and result have a number of elements.
+pub(crate) fn nanoseconds(
+    convolution: &Convolution,
+    kernel: &AbstractArray,
+    results: usize,
+) -> usize {
+    let outputs = kernel.shape[convolution.numbers.kernel.outer].max(1);
+    results * (kernel.len() / outputs) / PER_NANOSECOND
 }
 
 /// The order of the axes of input, kernel and result that the kernels expect.
-struct Order {
-    rows: Rows,
+pub(crate) struct Order {
     input: AxisList,
     kernel: AxisList,
     result: AxisList,
@@ -78,55 +181,15 @@ impl Order {
             ),
         };
         Self {
-            rows,
             input,
             kernel,
             result,
         }
     }
-
-    /// Computes a convolution. An array whose axes have another order in memory is copied first.
-    fn convolve(
-        &self,
-        convolution: &Convolution,
-        input: &Array,
-        kernel: &Array,
-        shape: &Shape,
-    ) -> Array {
-        let phases = convolution.phases(input.shape(), kernel.shape(), shape);
-        let lengths = |order: &AxisList, shape: &[usize]| -> Shape {
-            order.iter().map(|&axis| shape[axis]).collect()
-        };
-        let parts = Parts {
-            convolution,
-            rows: self.rows,
-            of_input: lengths(&self.input, input.shape()),
-            of_kernel: lengths(&self.kernel, kernel.shape()),
-            of_result: lengths(&self.result, shape),
-        };
-        let (input, kernel) = (arranged(input, &self.input), arranged(kernel, &self.kernel));
-        let result = parts.convolve(&phases, &input, &kernel);
-        arranged_back(result, &self.result, shape)
-    }
-}
-
-/// Returns an array with its axes in the order `order`. Does not copy an array that already has this order in memory.
-fn arranged<'a>(array: &'a Array, order: &[usize]) -> Cow<'a, Array> {
-    let shape = array.shape();
-    if order.iter().filter(|&&axis| shape[axis] > 1).is_sorted() {
-        return Cow::Borrowed(array);
-    }
-    let strides = row_major_strides(shape);
-    let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
-    let steps: PerAxis<isize> = order
-        .iter()
-        .map(|&axis| strides[axis].cast_signed())
-        .collect();
-    Cow::Owned(gather(array, &lengths, &steps, 0))
 }
 
 /// Returns an array of shape `shape`. The axes of `array` are the axes of `shape` in the order `order`. This function
-/// reverses [`arranged`].
+/// reverses [`Selected::permuted`].
 fn arranged_back(array: Array, order: &[usize], shape: &Shape) -> Array {
     if order.iter().filter(|&&axis| shape[axis] > 1).is_sorted() {
         return Array::reshaped(Arc::new(array), shape);

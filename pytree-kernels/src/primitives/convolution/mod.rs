@@ -9,6 +9,7 @@ mod rows;
 mod single_product;
 
 pub use self::evaluation::evaluate;
+pub(crate) use self::evaluation::{Plan, nanoseconds};
 use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::sliding::Sliding;
 

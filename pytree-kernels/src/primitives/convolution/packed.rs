@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use super::problem::{Operands, Problem};
 use super::rows::Line;
 use crate::base::array::{give_back, reused};
-use crate::base::target::Target;
+use crate::base::target::{Target, Then};
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
 
@@ -59,29 +59,39 @@ impl Problem {
     }
 }
 
-/// Returns the number of rows of `width` elements in a block.
-fn block_rows<T>(width: usize) -> usize {
-    (BLOCK / size_of::<T>() / width).max(FEWEST)
+/// Returns the number of rows of `width` elements with a number of bytes in a block.
+fn block_rows(bytes: usize, width: usize) -> usize {
+    (BLOCK / bytes / width).max(FEWEST)
 }
 
-/// Multiplies the windows by the kernel `[space…, in, out]`. Each row is a window. The result is
+/// Returns the number of rows that one thread computes at once. An element has a number of bytes.
+pub(super) fn rows_of_part(problem: &Problem, bytes: usize) -> usize {
+    let width = problem.ranges(WIDTH)[0].len() * problem.inner;
+    let rows = problem.rows();
+    block_rows(bytes, width)
+        .min(rows.div_ceil(PARTS))
+        .next_multiple_of(FEWEST)
+        .min(rows)
+}
+
+/// Multiplies the windows by the kernel `[space…, in, out]`, and continues with parts of the result. Each row is a window. The result is
 /// `[batch, space…, out]`.
 pub(super) fn windows_by_kernel<T: Factor + Pod>(
     problem: &Problem,
     operands: Operands<'_, T>,
-    target: &mut [T],
+    target: Target<'_, T>,
+    then: Option<Then<'_>>,
 ) {
     let blocks = problem.blocks();
     let width = blocks[0].0.len() * problem.inner;
-    let (rows, features, columns) = (problem.rows(), problem.features, problem.of_group());
-    let each = block_rows::<T>(width)
-        .min(rows.div_ceil(PARTS).max(FEWEST))
-        .min(rows);
-    threads::share_rows(
+    let (features, columns) = (problem.features, problem.of_group());
+    let each = rows_of_part(problem, size_of::<T>());
+    threads::share_rows_then(
         problem.nanoseconds(),
         target,
         features,
         each,
+        then,
         &|first, target| {
             let count = target.len() / features;
             let mut buffer = reused::<T>(each * width);
@@ -156,7 +166,7 @@ pub(super) fn elements_by_kernel<T: Factor + Pod>(
     }
     threads::share(problem.nanoseconds(), parts, |(rows, lines, target)| {
         let width = target.len() / features;
-        let each = block_rows::<T>(width).min(rows.len());
+        let each = block_rows(size_of::<T>(), width).min(rows.len());
         let mut buffer = reused::<T>(each * width);
         for group in 0..problem.groups {
             for start in rows.clone().step_by(each) {

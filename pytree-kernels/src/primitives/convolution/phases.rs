@@ -1,14 +1,17 @@
 //! The phases of a convolution, which are computed one after the other. An input with a dilation is divided into phases
 //! without gaps, so zeros between elements are never multiplied.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+
+use bytemuck::Pod;
 
 use super::Convolution;
-use super::problem::{Problem, Rows, WindowAxes, WindowAxis};
-use crate::base::array::{Array, row_major_strides};
-use crate::base::bits::with_bits;
-use crate::base::dtype::AbstractArray;
+use super::problem::{Operands, Problem, Rows, WindowAxes, WindowAxis};
+use crate::base::array::{Array, give_back, reused, row_major_strides};
 use crate::base::shape::{PerAxis, Shape};
+use crate::base::target::{Region, Target, Then};
+use crate::primitives::dot::matrix_product::Factor;
+use crate::primitives::reduction::Number;
 use crate::primitives::sliding::{Phase, Progression};
 use crate::primitives::strided::{add_by_strides, gather};
 
@@ -30,29 +33,31 @@ impl Convolution {
     }
 }
 
-/// A convolution in the order that the kernels expect, with the shapes of its arrays.
-pub(super) struct Parts<'a> {
+/// A convolution in the order that the kernels expect, with the elements of its operands and the shape of its result.
+pub(crate) struct Parts<'a> {
     pub(super) convolution: &'a Convolution,
     pub(super) rows: Rows,
-    pub(super) of_input: Shape,
-    pub(super) of_kernel: Shape,
+    pub(super) input: Selected,
+    pub(super) kernel: Selected,
     pub(super) of_result: Shape,
 }
 
 impl Parts<'_> {
-    /// Returns the result. Computes one phase after the other.
-    pub(super) fn convolve(&self, phases: &[Vec<Phase>], input: &Array, kernel: &Array) -> Array {
-        let result = AbstractArray::new(input.dtype(), &self.of_result);
-        let whole = |phases: &Vec<Phase>| phases.len() == 1 && phases[0].is_whole();
-        if phases.iter().all(whole) {
-            let phase: Vec<Phase> = phases.iter().map(|phases| phases[0]).collect();
-            let mut target = Array::reused(&result);
-            self.problem(&phase)
-                .run(self.rows, input, kernel, &mut target);
-            return target;
+    /// Writes the result to `target`, and continues with its regions. Computes one phase after the other.
+    pub(super) fn convolve<T: Number + Factor + Pod>(
+        &self,
+        phases: &[Vec<Phase>],
+        input: &Array,
+        kernel: &Array,
+        mut target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
+        let input = self.input.of(input);
+        if let Some(phase) = self.whole(phases) {
+            return self.convolve_phase(&phase, &input, kernel, target, then);
         }
-        let mut target = Array::reused(&result);
-        with_bits!(result.dtype, T => target.bits_mut::<T>().fill(T::default()));
+        let elements = target.elements();
+        target.slice_mut(0, elements).fill(T::default());
         let count = phases.iter().map(Vec::len).product();
         for mut index in 0..count {
             let one = |phases: &Vec<Phase>| {
@@ -61,35 +66,66 @@ impl Parts<'_> {
                 phase
             };
             let phase: Vec<Phase> = phases.iter().map(one).collect();
-            self.add_phase(&phase, input, kernel, &mut target);
+            let windows = phase.iter().map(|phase| phase.windows);
+            let (_, behind) = self.first_axes();
+            let windows = Selected::all(&self.of_result).selected(behind, windows);
+            let mut part = reused::<T>(windows.lengths.iter().product());
+            self.convolve_phase(&phase, &input, kernel, Target::new(&mut part), None);
+            let target = target.slice_mut(windows.offset, elements - windows.offset);
+            add_by_strides(&part, target, &windows.lengths, &windows.steps, |_, new| {
+                new
+            });
+            give_back(part);
         }
-        target
+        if let Some(then) = then {
+            (then.run)(Region::between(0, elements));
+        }
     }
 
-    /// Writes the windows of a phase to their positions in the result.
-    fn add_phase(&self, phase: &[Phase], input: &Array, kernel: &Array, target: &mut Array) {
-        let elements: Vec<Progression> = phase.iter().map(|phase| phase.elements).collect();
-        let windows: Vec<Progression> = phase.iter().map(|phase| phase.windows).collect();
-        let (before, behind) = match self.rows {
+    /// Returns the phase of each spatial axis if the phases are one phase with all windows.
+    pub(super) fn whole(&self, phases: &[Vec<Phase>]) -> Option<Vec<Phase>> {
+        let (_, behind) = self.first_axes();
+        let counts = &self.of_result[behind..];
+        let whole = |(phases, &count): (&Vec<Phase>, &usize)| match phases[..] {
+            [phase] if phase.windows.count == count => Some(phase),
+            _ => None,
+        };
+        phases.iter().zip(counts).map(whole).collect()
+    }
+
+    /// Returns the first spatial axis of the kernel and that of the result.
+    fn first_axes(&self) -> (usize, usize) {
+        match self.rows {
             Rows::Windows => (0, 1),
             Rows::Elements => (1, 0),
+        }
+    }
+
+    /// Writes the windows of a phase to `target`, and continues with regions of them.
+    fn convolve_phase<T: Number + Factor + Pod>(
+        &self,
+        phase: &[Phase],
+        input: &Array,
+        kernel: &Array,
+        target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
+        let elements = phase.iter().map(|phase| phase.elements);
+        let kernel = self
+            .kernel
+            .selected(self.first_axes().0, elements)
+            .of(kernel);
+        let operands = Operands {
+            input: T::of(input),
+            kernel: T::of(&kernel),
         };
-        let (lengths, steps, offset) = selected(&self.of_kernel, before, &elements);
-        let strided = Array::reshaped(Arc::new(kernel.clone()), &self.of_kernel);
-        let kernel = gather(&strided, &lengths, &steps, offset);
-        let (lengths, steps, offset) = selected(&self.of_result, behind, &windows);
-        let mut part = Array::reused(&AbstractArray::new(target.dtype(), &lengths));
-        self.problem(phase)
-            .run(self.rows, input, &kernel, &mut part);
-        with_bits!(target.dtype(), T => {
-            let (source, target) = (part.bits::<T>(), &mut target.bits_mut::<T>()[offset..]);
-            add_by_strides(source, target, &lengths, &steps, |_, new| new);
-        });
+        self.problem(phase).run(self.rows, operands, target, then);
     }
 
     /// Returns the convolution of one phase. The kernel has only the elements of the phase.
-    fn problem(&self, phase: &[Phase]) -> Problem {
-        let strides = row_major_strides(&self.of_input);
+    pub(super) fn problem(&self, phase: &[Phase]) -> Problem {
+        let of_input = &self.input.lengths;
+        let strides = row_major_strides(of_input);
         let Convolution {
             feature_groups,
             batch_groups,
@@ -99,9 +135,9 @@ impl Parts<'_> {
             Rows::Windows => (batch_groups, feature_groups),
             Rows::Elements => (feature_groups, batch_groups),
         };
-        let last = self.of_input.len() - 1;
-        let outer = self.of_input[0] / outer_groups;
-        let inner = self.of_input[last] / inner_groups;
+        let last = of_input.len() - 1;
+        let outer = of_input[0] / outer_groups;
+        let inner = of_input[last] / inner_groups;
         let axis = |(axis, phase): (usize, &Phase)| {
             let (rows, elements) = match self.rows {
                 Rows::Windows => (
@@ -126,7 +162,7 @@ impl Parts<'_> {
         let mut axes: WindowAxes = phase.iter().enumerate().map(axis).collect();
         if axes.is_empty() {
             // Without spatial axes there is one window with one element.
-            axes.push(WindowAxis::single(self.of_input[last]));
+            axes.push(WindowAxis::single(of_input[last]));
         }
         Problem {
             axes,
@@ -139,29 +175,61 @@ impl Parts<'_> {
             outer,
             outer_stride: strides[0],
             inner,
-            inner_total: self.of_input[last],
+            inner_total: of_input[last],
             features: self.of_result[self.of_result.len() - 1],
         }
     }
 }
 
-/// Selects the elements of an array at the positions `progressions` of the spatial axes, which begin at the axis
-/// `first`. Returns the lengths and strides of the selected array, and the offset of the first selected element.
-fn selected(
-    shape: &Shape,
-    first: usize,
-    progressions: &[Progression],
-) -> (Shape, PerAxis<isize>, usize) {
-    let strides = row_major_strides(shape);
-    let mut lengths = shape.clone();
-    let mut steps: PerAxis<isize> = strides.iter().map(|stride| stride.cast_signed()).collect();
-    let mut offset = 0;
-    for (axis, progression) in (first..).zip(progressions) {
-        lengths[axis] = progression.count;
-        offset += progression.first * strides[axis];
-        if progression.count > 1 {
-            steps[axis] = (progression.step * strides[axis]).cast_signed();
+/// Elements of an array: the length of each axis, the distance of neighbours, and the position of the first element.
+#[derive(Clone)]
+pub(crate) struct Selected {
+    pub(super) lengths: Shape,
+    steps: PerAxis<isize>,
+    offset: usize,
+}
+
+impl Selected {
+    /// Selects all elements of an array with the given shape.
+    pub(super) fn all(shape: &[usize]) -> Self {
+        let strides = row_major_strides(shape);
+        Self {
+            lengths: Shape::from(shape),
+            steps: strides.iter().map(|stride| stride.cast_signed()).collect(),
+            offset: 0,
         }
     }
-    (lengths, steps, offset)
+
+    /// Puts the axes in an order.
+    pub(super) fn permuted(&self, order: &[usize]) -> Self {
+        Self {
+            lengths: order.iter().map(|&axis| self.lengths[axis]).collect(),
+            steps: order.iter().map(|&axis| self.steps[axis]).collect(),
+            offset: self.offset,
+        }
+    }
+
+    /// Selects the elements at the positions `progressions` of the spatial axes, which begin at the axis `first`.
+    fn selected(&self, first: usize, progressions: impl Iterator<Item = Progression>) -> Self {
+        let mut selected = self.clone();
+        for (axis, progression) in (first..).zip(progressions) {
+            selected.lengths[axis] = progression.count;
+            selected.offset += progression.first * self.steps[axis].cast_unsigned();
+            selected.steps[axis] *= progression.step.cast_signed();
+        }
+        selected
+    }
+
+    /// Returns the elements of an array. Does not copy an array that already has them in this order in memory.
+    pub(super) fn of<'a>(&self, array: &'a Array) -> Cow<'a, Array> {
+        let rows = row_major_strides(&self.lengths);
+        let axes = self.lengths.iter().zip(&self.steps).zip(&rows);
+        let is_same = |((&length, &step), &row): ((&usize, &isize), &usize)| {
+            length == 1 || step == row.cast_signed()
+        };
+        if self.lengths.iter().product::<usize>() == array.info.len() && { axes }.all(is_same) {
+            return Cow::Borrowed(array);
+        }
+        Cow::Owned(gather(array, &self.lengths, &self.steps, self.offset))
+    }
 }

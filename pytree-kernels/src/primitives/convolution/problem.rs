@@ -4,12 +4,13 @@
 //! arranged in one of two orders. In the order [`Rows::Windows`], the features are neighbours, and a row is a window.
 //! In the order [`Rows::Elements`], the examples are neighbours, and a row has one element of each window.
 
+use bytemuck::Pod;
 use smallvec::SmallVec;
 
 use super::{depthwise, packed};
-use crate::base::array::Array;
-use crate::base::dtype::DType;
-use crate::primitives::reduction::{Number, with_number};
+use crate::base::target::{Region, Target, Then};
+use crate::primitives::dot::matrix_product::Factor;
+use crate::primitives::reduction::Number;
 
 /// The contents of a row of the matrix of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,22 +107,32 @@ impl Problem {
         self.rows() * self.elements() * self.inner * self.features
     }
 
-    /// Writes the result to `target`.
-    pub(super) fn run(&self, rows: Rows, input: &Array, kernel: &Array, target: &mut Array) {
-        with_number!(target.dtype(), T => {
-            let (input, kernel) = (T::of(input), T::of(kernel));
-            let (operands, target) = (Operands { input, kernel }, T::of_mut(target));
-            match (rows, self.is_depthwise()) {
-                (Rows::Windows, true) => depthwise::convolve(self, operands, target),
-                (Rows::Elements, true) => depthwise::kernel_gradient(self, operands, target),
-                (Rows::Windows, false) => packed::windows_by_kernel(self, operands, target),
-                (Rows::Elements, false) => packed::elements_by_kernel(self, operands, target),
-            }
-        });
+    /// Writes the result to `target`, and continues with its regions.
+    pub(super) fn run<T: Number + Factor + Pod>(
+        &self,
+        rows: Rows,
+        operands: Operands<'_, T>,
+        mut target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
+        let is_depthwise = self.is_depthwise();
+        if rows == Rows::Windows && !is_depthwise {
+            return packed::windows_by_kernel(self, operands, target, then);
+        }
+        let elements = target.elements();
+        let all = target.slice_mut(0, elements);
+        match rows {
+            Rows::Windows => depthwise::convolve(self, operands, all),
+            Rows::Elements if is_depthwise => depthwise::kernel_gradient(self, operands, all),
+            Rows::Elements => packed::elements_by_kernel(self, operands, all),
+        }
+        if let Some(then) = then {
+            (then.run)(Region::between(0, elements));
+        }
     }
 
     /// Returns whether each group has a single feature in the input and in the result.
-    fn is_depthwise(&self) -> bool {
+    pub(super) fn is_depthwise(&self) -> bool {
         self.groups > 1
             && self.inner == 1
             && self.features == self.groups

@@ -5,12 +5,12 @@ use crate::base::array::row_major_strides;
 use crate::primitives::dot::matrix_product::{LoopAxis, Loops, joined};
 
 /// Returns the loops of a convolution that is one matrix product of its operands, without a copy. Also returns the
-/// offset of the first element of the input. Examples are convolutions with a kernel of length 1 or with a kernel as
+/// offsets of the first elements of the input and the kernel. Examples are convolutions with a kernel of length 1 or with a kernel as
 /// long as the input.
 pub(super) fn single_product(
     convolution: &Convolution,
     [input, kernel, result]: [&[usize]; 3],
-) -> Option<(Loops, usize)> {
+) -> Option<(Loops, [usize; 2])> {
     let phases = convolution.phases(input, kernel, result);
     let numbers = &convolution.numbers;
     let strides = [input, kernel, result].map(row_major_strides);
@@ -56,12 +56,13 @@ pub(super) fn single_product(
         right: strides[1][numbers.kernel.features],
         result: 0,
     }];
-    let mut offset = 0;
+    let mut offsets = [0; 2];
     for (axis, phases) in phases.iter().enumerate() {
         let [phase] = phases[..] else {
             return None;
         };
-        if !phase.is_whole() {
+        let of_result = numbers.result.space[axis];
+        if phase.windows.count < result[of_result] {
             return None;
         }
         let (windows, elements) = (phase.windows.count, phase.elements.count);
@@ -71,17 +72,19 @@ pub(super) fn single_product(
             return None;
         }
         let stride = strides[0][numbers.input.space[axis]];
-        offset += first * stride;
+        let of_kernel = strides[1][numbers.kernel.space[axis]];
+        offsets[0] += first * stride;
+        offsets[1] += phase.elements.first * of_kernel;
         rows.push(LoopAxis {
             length: windows,
             left: stride * if windows > 1 { phase.window_step } else { 1 },
             right: 0,
-            result: strides[2][numbers.result.space[axis]],
+            result: strides[2][of_result],
         });
         depth.push(LoopAxis {
             length: elements,
             left: stride * if elements > 1 { phase.element_step } else { 1 },
-            right: strides[1][numbers.kernel.space[axis]],
+            right: of_kernel * phase.elements.step,
             result: 0,
         });
     }
@@ -99,5 +102,5 @@ pub(super) fn single_product(
     );
     // If each product has only a few rows, copying the windows is faster than many products.
     let (longest, products) = loops.extents();
-    (products <= groups || longest >= 32).then_some((loops, offset))
+    (products <= groups || longest >= 32).then_some((loops, offsets))
 }

@@ -5,6 +5,7 @@ use pytree_kernels::base::dtype::DType;
 use super::{Function, check, check_in, kernels, product, recorded, softmax};
 use crate::executor::products::join_products;
 use crate::executor::schedule::schedule;
+use crate::operations::convolution::{ConvDimensionNumbers, Convolution, Padding};
 use crate::tensor::Tensor;
 
 /// A layer: a product, a bias and an activation. `axis` is the axis of the weights over which the product sums.
@@ -75,6 +76,61 @@ fn kernels_follow_products() {
         }
         let turned = [shapes[0], &[sizes[1], sizes[2]], shapes[2]];
         check(&turned, |x| vec![layer(x, 1), layer(x, 1).sum_axes([0])]);
+    }
+}
+
+#[test]
+fn kernels_follow_convolutions() {
+    /// A convolution whose strides and padding the test sets, a norm with known statistics, and an activation. Also the sums of a
+    /// norm that computes its statistics.
+    fn layer(convolution: &Convolution, x: &[Tensor]) -> Vec<Tensor> {
+        let product = convolution.apply(&x[0], &x[1]);
+        let outside: Vec<isize> = (0..x[0].rank() - 1).map(usize::cast_signed).collect();
+        let normed = ((&product - &x[2]) * &x[3]).maximum(0.0);
+        let sums = normed.sum_axes(&outside);
+        vec![normed, sums]
+    }
+    let same = |x: &[Tensor]| layer(&Convolution::new([1, 1], Padding::Same), x);
+    let strided: Function = |x| layer(&Convolution::new([2, 2], Padding::Same), x);
+    let valid: Function = |x| layer(&Convolution::new([1, 1], Padding::Valid), x);
+    let wide: Function = |x| layer(&Convolution::new([1], Padding::Explicit(vec![(9, 9)])), x);
+    let transposed: Function = |x| {
+        let convolution = Convolution::new([2, 2], Padding::Same);
+        let product = convolution.apply_transposed(&x[0], &x[1]);
+        vec![((&product - &x[2]) * &x[3]).maximum(0.0), product]
+    };
+    let channels_first: Function = |x| {
+        let numbers = ConvDimensionNumbers::ChannelsFirst;
+        let convolution = Convolution::new([1, 1], Padding::Same).dimension_numbers(numbers);
+        vec![convolution.apply(&x[0], &x[1]) * 2.0 + 1.0]
+    };
+    let operands = |x: &[usize], kernel: &[usize]| {
+        let features = kernel[kernel.len() - 1];
+        [x.to_vec(), kernel.to_vec(), vec![features], vec![features]]
+    };
+    let cases: [(Function, _, _); 9] = [
+        (same, &[2, 8, 8, 3][..], &[3, 3, 3, 4][..]),
+        // Several parts, each of which continues, with blocks of sums.
+        (same, &[4, 16, 16, 8], &[3, 3, 8, 32]),
+        (strided, &[3, 17, 15, 5], &[3, 3, 5, 24]),
+        // A single matrix product, and one that two threads share.
+        (same, &[2, 6, 6, 8], &[1, 1, 8, 16]),
+        (same, &[8, 16, 16, 64], &[1, 1, 64, 64]),
+        (valid, &[40, 3, 3, 20], &[3, 3, 20, 30]),
+        // Of the windows, some are in the padding.
+        (wide, &[2, 5, 3], &[4, 3, 6]),
+        (transposed, &[2, 5, 6, 3], &[3, 3, 3, 4]),
+        // The result is in another order in memory, so no kernel can follow.
+        (channels_first, &[2, 3, 8, 8], &[4, 3, 3, 3]),
+    ];
+    for (function, x, kernel) in cases {
+        let shapes = operands(x, kernel);
+        let shapes = shapes.each_ref().map(|shape| &shape[..]);
+        let (kernels, _) = kernels(&recorded(&shapes, function));
+        let follows = kernels[0].contains(": conv_general_dilated, ");
+        assert_eq!(follows, x[1] != 3 || x[0] == 40, "{x:?}: {kernels:?}");
+        check(&shapes, function);
+        check_in(DType::F64, &shapes, function);
     }
 }
 

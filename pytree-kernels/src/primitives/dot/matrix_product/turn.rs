@@ -2,10 +2,9 @@
 
 use pytree_base::bug::expect_some;
 
-use super::following_nanoseconds;
 use crate::base::dtype::ArrayElement;
 use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
-use crate::base::target::{Region, Target, Then};
+use crate::base::target::{Target, Then};
 use crate::base::threads;
 
 /// The number of elements that one thread transposes in a nanosecond.
@@ -25,41 +24,31 @@ pub(super) struct Columns<'a, T> {
 }
 
 /// Writes the rows of `source` as the `width` columns of `target`, and continues with regions of the result.
-#[allow(
-    unsafe_code,
-    reason = "the bands and what follows them use different elements of the same memory"
-)]
 pub(super) fn turn<T: ArrayElement + Send + Sync>(
     source: Columns<'_, T>,
-    mut target: Target<'_, T>,
+    target: Target<'_, T>,
     width: usize,
     threads: usize,
     then: Option<Then<'_>>,
 ) {
     let rows = target.elements() / width;
-    let run = |target: &mut Target<'_, T>, start: usize, end: usize| {
-        let elements = target.slice_mut(start * width, (end - start) * width);
-        turn_band(&source.elements[start..], source.stride, elements, width);
-        if let Some(then) = then {
-            (then.run)(Region::between(start * width, end * width));
-        }
-    };
-    let following = then.map(|then| then.following);
-    let nanoseconds = target.elements() / TURNED_PER_NANOSECOND
-        + following_nanoseconds(following.as_ref(), target.elements());
-    let grain = following.map_or(1, |following| following.grain);
+    let grain = then.map_or(1, |then| then.following.grain);
     let unit = least_common_multiple(BLOCK, grain / greatest_common_divisor(grain, width));
-    let band = unit.map_or(rows, |unit| rows.div_ceil(threads).next_multiple_of(unit));
-    if threads < 2 || !threads::are_worth(nanoseconds) || rows < 2 * BLOCK {
-        return run(&mut target, 0, rows);
-    }
-    let bands = (0..rows).step_by(band).map(|start| {
-        // SAFETY: the bands are different rows, and the function `then` continues with the rows of its band only.
-        (start, unsafe { target.shared() })
-    });
-    threads::run_parts(bands.collect(), |(start, mut target)| {
-        run(&mut target, start, rows.min(start + band));
-    });
+    let band = match unit {
+        Some(unit) if rows >= 2 * BLOCK => rows.div_ceil(threads).next_multiple_of(unit),
+        _ => rows,
+    };
+    let nanoseconds = target.elements() / TURNED_PER_NANOSECOND;
+    threads::share_rows_then(
+        nanoseconds,
+        target,
+        width,
+        band,
+        then,
+        &|start, elements| {
+            turn_band(&source.elements[start..], source.stride, elements, width);
+        },
+    );
 }
 
 /// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
