@@ -131,8 +131,11 @@ def run(command):
 
 
 def last_line(text):
-    """Returns the last line of an error message that is not empty, without the path of this repository."""
+    """Returns the last line of an error message that is not empty, without the path of this repository. Of a panic, returns the message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    panics = [number for number, line in enumerate(lines[:-1]) if " panicked at " in line]
+    if panics:
+        lines = lines[: panics[-1] + 2]
     return lines[-1].replace(str(ROOT), ".")[:200] if lines else ""
 
 

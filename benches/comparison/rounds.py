@@ -13,7 +13,7 @@ import time
 
 from . import builds, figures
 from .machine import Load
-from .programs import ROOT, Unavailable, last_line, say
+from .programs import CACHE, ROOT, Unavailable, last_line, say
 
 TIMEOUT = 900
 # Libraries of linear algebra take their number of threads from these variables. The others take it from the cores.
@@ -27,6 +27,8 @@ def measure(section, programs, rounds, core_counts, samples):
         core_counts = [os.cpu_count()]
     elif section.one_core:
         core_counts = [min(core_counts)]
+    # The programs save and read files there.
+    CACHE.mkdir(parents=True, exist_ok=True)
     results, reasons = [], {}
     groups = [[it for it in group if _is_available(section, it, programs, reasons)] for group in section.groups]
     # The programs are built by now.

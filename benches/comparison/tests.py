@@ -161,6 +161,7 @@ class Commands(unittest.TestCase):
 
     def test_reason_is_the_last_line(self):
         self.assertEqual(programs.last_line(f"trace\nerror: {programs.ROOT}/a failed\n\n"), "error: ./a failed")
+        self.assertEqual(programs.last_line("thread 'main' panicked at a.rs:1:2:\nno folder\nstack backtrace:\n  0: main\nnote: more\n"), "no folder")
         self.assertEqual(programs.last_line("\n"), "")
 
     def test_compiled_packages_are_counted_once(self):
