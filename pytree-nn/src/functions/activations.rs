@@ -283,7 +283,13 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("hard_sigmoid", x);
-    relu6(&(x + 3.0)) / 6.0
+    let limited = relu6(&(x + 3.0));
+    // A product takes less time, and has the bits of JAX's compiled function. In half precision, 1/6 has too few digits.
+    if x.dtype().bytes() < 4 {
+        limited / 6.0
+    } else {
+        limited * (1.0 / 6.0)
+    }
 }
 
 /// Applies x · [`hard_sigmoid`]\(x) to each element. This function is also called hard swish.
