@@ -56,15 +56,16 @@ use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
 /// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
 const TILE: usize = 1024;
 
-/// The maximum number of elements of a tile whose inputs do not fit the second-level cache. The requested elements of the next tile
+/// The maximum number of elements of a tile whose inputs are requested before it runs. The requested elements of the next tile
 /// share the first-level cache with the registers.
 const STREAMED_TILE: usize = 512;
 
 /// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
 const LONGEST_UNIT: usize = 1024;
 
-/// The bytes of all arrays of a kernel from which on the next tile is requested before it runs. Smaller arrays stay in the second-level cache.
-const STREAMED: usize = 4 << 20;
+/// The bytes of all inputs of a kernel from which on the next tile is requested before it runs. Smaller arrays stay in the third-level
+/// cache, from which the processor reads fast enough without requests.
+const STREAMED: usize = 12 << 20;
 
 /// The expected content of a register, as text for the panic message of a library bug.
 const MADE: &str = "a register that an earlier step of the kernel has filled";

@@ -171,9 +171,6 @@ impl KernelBuilder {
 
     /// Returns the kernel.
     pub fn finish(mut self) -> Kernel {
-        self.kernel.find_streams();
-        self.choose_tile();
-        self.choose_grain();
         self.find_memory_to_take();
         self.kernel.replace_operations();
         self.kernel.absorb_factors();
@@ -181,6 +178,9 @@ impl KernelBuilder {
         self.kernel.split_conditions();
         self.kernel.join_choices();
         self.kernel.limit();
+        self.kernel.find_streams();
+        self.choose_tile();
+        self.choose_grain();
         self.kernel.find_direct();
         self.kernel.assign_registers();
         self.kernel.share_streams();
@@ -290,7 +290,8 @@ impl KernelBuilder {
 }
 
 impl Kernel {
-    /// Finds the inputs that a long kernel reads element by element.
+    /// Finds the inputs that a long kernel of several steps reads element by element. The processor requests those of a single step
+    /// soon enough itself.
     fn find_streams(&mut self) {
         let mut streams: Vec<usize> = Vec::new();
         for step in self
@@ -304,7 +305,8 @@ impl Kernel {
                 }
             }
         }
-        if streams.len() * self.length * self.float.bytes() >= STREAMED {
+        let bytes = streams.len() * self.length * self.float.bytes();
+        if self.steps.len() > 1 && bytes >= STREAMED {
             self.streams = streams;
         }
     }
