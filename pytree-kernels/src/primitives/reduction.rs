@@ -15,7 +15,7 @@ use std::ops::{Add, Mul, Range};
 use pytree_base::bug::expect_some;
 
 use self::truth::truths;
-use crate::base::array::{Array, with_wide};
+use crate::base::array::{Array, give_back, reused, with_wide};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
@@ -331,8 +331,7 @@ fn reduced_blocks(
     results
 }
 
-/// Reduces the second of three axes. Threads share the elements of the first axis.
-#[inline]
+/// Reduces the second of three axes. Threads share the elements of the first axis, or the parts or blocks of its few elements.
 fn run<T: ArrayElement>(
     pass: Pass,
     elements: &[T],
@@ -353,9 +352,46 @@ fn run<T: ArrayElement>(
     if !threads::are_worth(nanoseconds) {
         return part(elements, result);
     }
-    let Pass { length, inner, .. } = pass;
+    let Pass {
+        length,
+        inner,
+        is_block,
+    } = pass;
     let size = length * inner;
-    let count = (result.len() / inner).div_ceil(threads::count());
+    let outer = result.len() / inner;
+    let most = if inner == 1 {
+        PART
+    } else {
+        fold::block_rows(length)
+    };
+    if outer < threads::count() && length > most && !is_block {
+        let (whole, last) = (length / most, length % most);
+        let mut parts = reused(length.div_ceil(most) * inner);
+        for (result, elements) in result
+            .chunks_exact_mut(inner)
+            .zip(elements.chunks_exact(size))
+        {
+            let (elements, of_last) = elements.split_at(whole * most * inner);
+            let (results, result_of_last) = parts.split_at_mut(whole * inner);
+            let block = |length| Pass {
+                is_block: true,
+                ..Pass::new(length, inner)
+            };
+            run(block(most), elements, results, start, combine);
+            if last > 0 {
+                run(block(last), of_last, result_of_last, start, combine);
+            }
+            run(
+                Pass::new(parts.len() / inner, inner),
+                &parts,
+                result,
+                start,
+                combine,
+            );
+        }
+        return give_back(parts);
+    }
+    let count = outer.div_ceil(threads::count());
     share_rows(nanoseconds, result, inner, count, &|first, result| {
         let end = (first + result.len() / inner) * size;
         part(&elements[first * size..end], result);
@@ -518,21 +554,22 @@ fn arguments<T: Ordered>(
     positions: &mut [i32],
     start: T,
     combine: impl Fn(T, T) -> T + Copy + Send + Sync,
-    better: impl Fn(&T, &T) -> bool,
+    better: impl Fn(&T, &T) -> bool + Sync,
 ) {
-    let mut blocks = elements.chunks_exact((length * inner).max(1));
-    // These are loops because each closure of an iterator would be compiled again.
-    if inner == 1 {
-        for position in positions {
-            let Some(row) = blocks.next() else { return };
-            *position = argument_of_row(row, start, combine);
+    let (size, inner) = ((length * inner).max(1), inner.max(1));
+    let count = (positions.len() / inner).div_ceil(threads::count()).max(1);
+    let nanoseconds = elements.len() / PER_NANOSECOND;
+    share_rows(nanoseconds, positions, inner, count, &|first, positions| {
+        let mut blocks = elements[first * size..].chunks_exact(size);
+        // These are loops because each closure of an iterator would be compiled again.
+        for positions in positions.chunks_exact_mut(inner) {
+            let Some(block) = blocks.next() else { return };
+            match positions {
+                [position] => *position = argument_of_row(block, start, combine),
+                _ => arguments_of_columns(block, positions, &better),
+            }
         }
-        return;
-    }
-    for positions in positions.chunks_exact_mut(inner.max(1)) {
-        let Some(block) = blocks.next() else { return };
-        arguments_of_columns(block, positions, &better);
-    }
+    });
 }
 
 /// Returns the position of the first extremum of a row. Computes the extremum first and then searches for it, which is
@@ -605,7 +642,7 @@ mod tests {
     /// Threads share the elements before the reduced axis.
     #[test]
     fn long_operands_have_the_bits_of_their_parts() {
-        for shape in [[101, 1009, 1], [5, 301, 70], [1, 200_001, 1]] {
+        for shape in [[101, 1009, 1], [5, 301, 70]] {
             let [_, length, inner] = shape;
             let size = length * inner;
             let numbers = noise(DType::F32, &shape).elements::<f32>().to_vec();
@@ -613,18 +650,40 @@ mod tests {
                 let operand = Array::new(shape, numbers.to_vec());
                 let sums = sum(&operand, DType::F32, &[1]);
                 let maxima = reduce(Reduction::Max, &operand, DType::F32, &[1]);
-                [sums, maxima].map(|array| array.elements::<f32>().to_vec())
+                let places = argument(Extremum::Max, &operand, 1);
+                (
+                    [sums, maxima].map(|array| array.elements::<f32>().to_vec()),
+                    places.elements::<i32>().to_vec(),
+                )
             };
             let found = reduced(shape, &numbers);
             let parts = numbers
                 .chunks(size)
                 .map(|part| reduced([1, length, inner], part));
-            let expected = parts.reduce(|[mut sums, mut maxima], [sum, maximum]| {
-                sums.extend(sum);
-                maxima.extend(maximum);
-                [sums, maxima]
-            });
+            let expected = parts.reduce(
+                |([mut sums, mut maxima], mut places), ([sum, maximum], place)| {
+                    sums.extend(sum);
+                    maxima.extend(maximum);
+                    places.extend(place);
+                    ([sums, maxima], places)
+                },
+            );
             assert_eq!(Some(found), expected);
+        }
+    }
+
+    /// Threads share the parts of a row and the blocks of columns.
+    #[test]
+    fn few_long_results_have_one_order() {
+        for (length, inner) in [(200_001, 1), (204_800, 1), (3001, 70), (3072, 70)] {
+            let operand = noise(DType::F32, &[length, inner]);
+            let (numbers, plus) = (operand.elements::<f32>(), |left, right| left + right);
+            let mut expected = vec![fold::row(numbers, 0.0, plus); inner];
+            if inner > 1 {
+                fold::columns(&mut expected, numbers, false, 0.0, plus);
+            }
+            let found = sum(&operand, DType::F32, &[0]);
+            assert_eq!(found.elements::<f32>(), expected, "{length} {inner}");
         }
     }
 
