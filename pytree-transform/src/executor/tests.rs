@@ -128,6 +128,15 @@ const SHAPES: [&[usize]; 10] = [
     &[0, 4],
 ];
 
+/// A kernel requests the next tile of inputs as long as these. The last tile is shorter.
+#[test]
+fn requested_inputs_change_no_bits() {
+    let shape: &[usize] = &[1_700_003];
+    check_in(DType::F32, &[shape, shape], |x| {
+        vec![(x[0].exp() * &x[1]).tanh() + &x[0]]
+    });
+}
+
 #[test]
 fn softmax_is_one_kernel() {
     let (kernels, alone) = kernels(&recorded(&[&[8, 64]], softmax));
