@@ -63,9 +63,9 @@ const STREAMED_TILE: usize = 512;
 /// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
 const LONGEST_UNIT: usize = 1024;
 
-/// The bytes of all inputs of a kernel from which on the next tile is requested before it runs. Smaller arrays stay in the third-level
-/// cache, from which the processor reads fast enough without requests.
-const STREAMED: usize = 12 << 20;
+/// The bytes of all inputs of a kernel from which on the next tile is requested before it runs. Smaller arrays are often in the
+/// third-level cache, from which the processor reads fast enough without requests. The update of the weights of a layer reads more.
+const STREAMED: usize = 8 << 20;
 
 /// The expected content of a register, as text for the panic message of a library bug.
 const MADE: &str = "a register that an earlier step of the kernel has filled";
