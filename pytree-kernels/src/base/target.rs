@@ -8,6 +8,8 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
+use crate::base::threads;
+
 /// The memory of a result. It may be shared by several parts of a computation, each of which uses other elements.
 pub(crate) struct Target<'a, T> {
     first: *mut T,
@@ -225,4 +227,40 @@ pub(crate) enum Rows {
     Whole,
     /// A region may hold a part of each row.
     Divisible,
+}
+
+/// Runs a function on parts of a result, as [`threads::share_rows`] does, and continues with each part.
+#[allow(
+    unsafe_code,
+    reason = "the parts and what follows them use different elements of the same memory"
+)]
+pub(crate) fn share_rows_then<T: Copy + Send + Sync>(
+    nanoseconds: usize,
+    mut target: Target<'_, T>,
+    size: usize,
+    count: usize,
+    then: Option<Then<'_>>,
+    run: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let elements = target.elements();
+    let following = then.map_or(0, |then| then.following.nanoseconds * elements / 1000);
+    let part = |target: &mut Target<'_, T>, start: usize| {
+        let end = elements.min(start + size * count);
+        run(start / size, target.slice_mut(start, end - start));
+        if let Some(then) = then {
+            (then.run)(Region::between(start, end));
+        }
+    };
+    if elements <= size * count {
+        return part(&mut target, 0);
+    }
+    // SAFETY: the parts have different rows, and the function `then` continues with the rows of its part only.
+    let targets = (0..elements)
+        .step_by(size * count)
+        .map(|start| (start, unsafe { target.shared() }));
+    threads::share(
+        nanoseconds + following,
+        targets.collect(),
+        |(start, mut target)| part(&mut target, start),
+    );
 }

@@ -22,8 +22,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError}
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::base::target::{Region, Target, Then};
-
 /// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
@@ -113,42 +111,6 @@ pub(crate) fn share_rows<T: Send>(
     share(nanoseconds, parts, |(part, rows): (usize, &mut [T])| {
         run(part * count, rows);
     });
-}
-
-/// Runs a function on parts of a result, as [`share_rows`] does, and continues with each part.
-#[allow(
-    unsafe_code,
-    reason = "the parts and what follows them use different elements of the same memory"
-)]
-pub(crate) fn share_rows_then<T: Copy + Send + Sync>(
-    nanoseconds: usize,
-    mut target: Target<'_, T>,
-    size: usize,
-    count: usize,
-    then: Option<Then<'_>>,
-    run: &(dyn Fn(usize, &mut [T]) + Sync),
-) {
-    let elements = target.elements();
-    let following = then.map_or(0, |then| then.following.nanoseconds * elements / 1000);
-    let part = |target: &mut Target<'_, T>, start: usize| {
-        let end = elements.min(start + size * count);
-        run(start / size, target.slice_mut(start, end - start));
-        if let Some(then) = then {
-            (then.run)(Region::between(start, end));
-        }
-    };
-    if elements <= size * count {
-        return part(&mut target, 0);
-    }
-    // SAFETY: the parts have different rows, and the function `then` continues with the rows of its part only.
-    let targets = (0..elements)
-        .step_by(size * count)
-        .map(|start| (start, unsafe { target.shared() }));
-    share(
-        nanoseconds + following,
-        targets.collect(),
-        |(start, mut target)| part(&mut target, start),
-    );
 }
 
 /// Runs a function on every part, and returns when all parts are done. Free workers share the parts with the caller.

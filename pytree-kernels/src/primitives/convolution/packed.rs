@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use super::problem::{Operands, Problem};
 use super::rows::Line;
 use crate::base::array::{give_back, reused};
-use crate::base::target::{Target, Then};
+use crate::base::target::{Target, Then, share_rows_then};
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
 
@@ -86,7 +86,7 @@ pub(super) fn windows_by_kernel<T: Factor + Pod>(
     let width = blocks[0].0.len() * problem.inner;
     let (features, columns) = (problem.features, problem.of_group());
     let each = rows_of_part(problem, size_of::<T>());
-    threads::share_rows_then(
+    share_rows_then(
         problem.nanoseconds(),
         target,
         features,

@@ -4,8 +4,7 @@ use pytree_base::bug::expect_some;
 
 use crate::base::dtype::ArrayElement;
 use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
-use crate::base::target::{Target, Then};
-use crate::base::threads;
+use crate::base::target::{Target, Then, share_rows_then};
 
 /// The number of elements that one thread transposes in a nanosecond.
 const TURNED_PER_NANOSECOND: usize = 2;
@@ -39,7 +38,7 @@ pub(super) fn turn<T: ArrayElement + Send + Sync>(
         _ => rows,
     };
     let nanoseconds = target.elements() / TURNED_PER_NANOSECOND;
-    threads::share_rows_then(
+    share_rows_then(
         nanoseconds,
         target,
         width,
