@@ -35,6 +35,8 @@
 
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
+#[doc(inline)]
+pub use pytree_core::platform;
 
 // Re-exports the traits without the derive macros of the same names. The crate's own macros with these names are
 // re-exported below.

@@ -1,6 +1,7 @@
 //! The facts and helpers that all crates of pytree share.
 //!
 //! - [`dtype`] is the table of dtypes.
+//! - [`platform`] is the output and the clock of the program.
 //! - [`bug`] reports bugs of the library itself.
 //! - [`suggest`] finds the name that a misspelt name most likely means.
 //!
@@ -8,4 +9,5 @@
 
 pub mod bug;
 pub mod dtype;
+pub mod platform;
 pub mod suggest;

@@ -87,7 +87,7 @@ fn print(root: &TokenStream, format: &LitStr, operands: &[Operand]) -> TokenStre
             &[#(#root::raw::operand(&#tensors)),*],
             |#values: &[#root::Tensor]| {
                 #take
-                ::std::println!(#format #(, #arguments)*);
+                #root::raw::print_line(::std::format_args!(#format #(, #arguments)*));
             },
         )
     }

@@ -176,6 +176,12 @@ pub mod raw {
         called
     }
 
+    /// Prints a line on the [output](pytree_core::platform) of the program.
+    pub fn print_line(text: std::fmt::Arguments<'_>) {
+        let stream = pytree_core::platform::Stream::Output;
+        pytree_core::platform::print(stream, &format!("{text}\n"));
+    }
+
     /// Borrows an operand of a macro, which may be a tensor or a reference to a tensor.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Metadata as Header, TensorInfo};
@@ -22,14 +22,17 @@ const LENGTH: usize = size_of::<u64>();
 /// The maximum length of a header. The format has the same limit.
 pub(super) const MAX_HEADER: u64 = 100_000_000;
 
+/// The path of a checkpoint that is in memory, in errors.
+pub(super) const IN_MEMORY: &str = "the bytes in memory";
+
 /// The number of bytes that are read at a time, unless a row of a tensor is longer.
 pub(super) const PIECE: usize = 1 << 16;
 
-/// A safetensors file whose header was read and whose length is right.
+/// A safetensors file whose header was read and whose length is right. Its content may be in memory.
 #[derive(Debug)]
-pub(super) struct StoredFile {
+pub(super) struct StoredFile<'b> {
     path: PathBuf,
-    file: File,
+    content: Content<'b>,
     header: Header,
     /// The position of the first number in the file.
     begin: u64,
@@ -37,11 +40,51 @@ pub(super) struct StoredFile {
     header_checksum: String,
 }
 
-impl StoredFile {
+/// The content of a file.
+#[derive(Debug)]
+enum Content<'b> {
+    File(File),
+    Bytes(Cursor<&'b [u8]>),
+}
+
+impl Content<'_> {
+    /// Reads bytes from a position on.
+    fn read_at(&mut self, position: u64, bytes: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => {
+                file.seek(SeekFrom::Start(position))?;
+                file.read_exact(bytes)
+            }
+            Self::Bytes(content) => {
+                content.set_position(position);
+                content.read_exact(bytes)
+            }
+        }
+    }
+}
+
+impl StoredFile<'_> {
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let failed = |source| io_error(path, source);
-        let mut file = files::open(path).map_err(failed)?;
-        let found = file.metadata().map_err(failed)?.len();
+        let file = files::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        Self::read_header(path, Content::File(file), length)
+    }
+}
+
+impl<'b> StoredFile<'b> {
+    /// Reads the header of a file that is in memory.
+    pub(super) fn of_bytes(bytes: &'b [u8]) -> Result<Self, CheckpointError> {
+        let content = Content::Bytes(Cursor::new(bytes));
+        Self::read_header(Path::new(IN_MEMORY), content, bytes.len() as u64)
+    }
+
+    fn read_header(
+        path: &Path,
+        mut content: Content<'b>,
+        found: u64,
+    ) -> Result<Self, CheckpointError> {
+        let failed = |source| io_error(path, source);
         let format = |problem: &str| CheckpointError::Format {
             path: path.to_owned(),
             problem: problem.to_owned(),
@@ -51,9 +94,8 @@ impl StoredFile {
             expected: usize::try_from(expected).unwrap_or(usize::MAX),
             found: usize::try_from(found).unwrap_or(usize::MAX),
         };
-        let mut head = Vec::with_capacity(HEAD);
-        let mut start = (&mut file).take(HEAD as u64);
-        start.read_to_end(&mut head).map_err(failed)?;
+        let mut head = vec![0; usize::try_from(found).unwrap_or(HEAD).min(HEAD)];
+        content.read_at(0, &mut head).map_err(failed)?;
         let header = head
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -77,8 +119,7 @@ impl StoredFile {
             return Err(format("its header is longer than 100 megabytes"));
         }
         let mut text = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
-        file.seek(SeekFrom::Start(LENGTH as u64)).map_err(failed)?;
-        file.read_exact(&mut text).map_err(failed)?;
+        content.read_at(LENGTH as u64, &mut text).map_err(failed)?;
         let header_checksum = format!("{:032x}", xxh3_128(&text));
         // This also checks that the offsets fit the shapes, and that the tensors are without gaps.
         let header: Header = serde_json::from_slice(&text)
@@ -89,7 +130,7 @@ impl StoredFile {
         }
         Ok(Self {
             path: path.to_owned(),
-            file,
+            content,
             header,
             begin,
             header_checksum,
@@ -123,8 +164,7 @@ impl StoredFile {
         bytes: &mut [u8],
     ) -> Result<(), CheckpointError> {
         let at = self.begin.saturating_add(offset as u64);
-        let read = self.file.seek(SeekFrom::Start(at));
-        let read = read.and_then(|_| self.file.read_exact(bytes));
+        let read = self.content.read_at(at, bytes);
         read.map_err(|source| io_error(&self.path, source))
     }
 
@@ -149,19 +189,12 @@ impl StoredFile {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), CheckpointError> {
         let (start, end) = info.data_offsets;
-        let at = self.begin.saturating_add(start as u64);
-        let failed = |path: &Path, source| io_error(path, source);
-        self.file
-            .seek(SeekFrom::Start(at))
-            .map_err(|source| failed(&self.path, source))?;
         let piece = (PIECE / unit.max(1)).max(1) * unit.max(1);
         let mut buffer = vec![0; piece.min(end - start)];
         let mut rest = end - start;
         while rest > 0 {
             let piece = &mut buffer[..piece.min(rest)];
-            self.file
-                .read_exact(piece)
-                .map_err(|source| failed(&self.path, source))?;
+            self.read_at(end - rest, piece)?;
             each(piece);
             rest -= piece.len();
         }
@@ -182,7 +215,7 @@ impl StoredFile {
     pub(super) fn read_all(
         &mut self,
         metadata: &Metadata,
-        each: &mut dyn FnMut(&str, &TensorInfo, &mut Bytes<'_>) -> Result<(), CheckpointError>,
+        each: &mut dyn FnMut(&str, &TensorInfo, &mut Bytes<'_, '_>) -> Result<(), CheckpointError>,
     ) -> Result<(), CheckpointError> {
         let tensors = self.tensors();
         let mut digest = metadata.has_checksum().then(|| Digest::new(tensors.len()));
@@ -210,14 +243,14 @@ impl StoredFile {
 }
 
 /// The bytes of one tensor. The checksum covers the first time that they are read.
-pub(super) struct Bytes<'f> {
-    file: &'f mut StoredFile,
+pub(super) struct Bytes<'f, 'b> {
+    file: &'f mut StoredFile<'b>,
     info: &'f TensorInfo,
     digest: Option<&'f mut Digest>,
     is_read: bool,
 }
 
-impl Bytes<'_> {
+impl Bytes<'_, '_> {
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }

@@ -15,7 +15,7 @@ use pytree_transform::Tensor;
 
 use crate::checkpoint::save::save_in_folder;
 use crate::checkpoint::sharded::{Role, ShardedSave, clean, remove, write};
-use crate::checkpoint::source::metadata_at;
+use crate::checkpoint::source::metadata_of;
 use crate::checkpoint::{CheckpointError, SaveOptions};
 
 const BEGINNING: &str = "step-";
@@ -344,7 +344,7 @@ fn step_of(name: &OsStr, end: &str) -> Option<usize> {
 
 /// Returns a checkpoint of the folder, or `None` if the file cannot be read or has no step of its name in its metadata.
 fn saved_at(path: PathBuf, step: usize) -> Option<Saved> {
-    let metadata = metadata_at(&path).ok()?;
+    let metadata = metadata_of(&path).ok()?;
     let (found, metric) = metadata.progress()?;
     (found == step).then_some(Saved { step, metric, path })
 }

@@ -13,7 +13,7 @@ use crate::checkpoint::source::Source;
 use crate::checkpoint::{CheckpointError, WeightNames};
 
 /// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
-pub(super) fn pytorch_sign(file: &Source, metadata: &Metadata) -> Option<String> {
+pub(super) fn pytorch_sign(file: &Source<'_>, metadata: &Metadata) -> Option<String> {
     if metadata.get("format") == Some("pt") {
         return Some("the metadata `format = pt`".to_owned());
     }
@@ -32,7 +32,7 @@ pub(super) fn pytorch_sign(file: &Source, metadata: &Metadata) -> Option<String>
 
 /// Returns the error for a matrix that may have the layout of PyTorch.
 pub(super) fn ambiguous(
-    file: &Source,
+    file: &Source<'_>,
     metadata: &Metadata,
     treedef: &TreeDef,
     leaves: &[AbstractArray],

@@ -6,7 +6,6 @@
 //! allow missing or unused leaves. [`LoadReport`] lists what was loaded.
 
 use std::fmt;
-use std::path::Path;
 
 use pytree_core::{PytreeOf, TreeDef, graph};
 use pytree_nn::Rngs;
@@ -15,7 +14,7 @@ use pytree_transform::{AbstractArray, Tensor, eval_shape};
 use crate::checkpoint::layout::{ambiguous, pytorch_sign};
 use crate::checkpoint::leaves::{layer_name, names, places};
 use crate::checkpoint::matching::Template;
-use crate::checkpoint::source::{Places, Source};
+use crate::checkpoint::source::{Location, Places, Source};
 use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, WeightNames};
 
 /// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
@@ -34,10 +33,7 @@ use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, Wei
 /// not one of this library and has no other matrix. Returns [`CheckpointError::Index`] or [`CheckpointError::Part`] if a folder is damaged or incomplete, and
 /// [`CheckpointError::Place`] if a device of the template reports an error.
 #[doc(alias("torch.load", "orbax.checkpoint.restore"))]
-pub fn load<T: PytreeOf<Tensor>>(
-    path: impl AsRef<Path>,
-    template: &T,
-) -> Result<T, CheckpointError> {
+pub fn load<T: PytreeOf<Tensor>>(path: impl Location, template: &T) -> Result<T, CheckpointError> {
     load_with(path, template, &LoadOptions::new()).map(|(loaded, _)| loaded)
 }
 
@@ -80,13 +76,19 @@ pub fn load<T: PytreeOf<Tensor>>(
 /// Returns the errors of [`load`]. A leaf that `options` allow to be missing or unused is not a mismatch. A leaf of
 /// another shape or dtype is always a mismatch, and so are two leaves of the file that are renamed to the same name.
 pub fn load_with<T: PytreeOf<Tensor>>(
-    path: impl AsRef<Path>,
+    path: impl Location,
     template: &T,
     options: &LoadOptions<'_>,
 ) -> Result<(T, LoadReport), CheckpointError> {
     let (leaves, treedef) = graph::try_flatten::<Tensor, T>(template)?;
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let (loaded, report) = load_leaves(path.as_ref(), &treedef, &infos, Some(&leaves), options)?;
+    let (loaded, report) = load_leaves(
+        Source::open(&path)?,
+        &treedef,
+        &infos,
+        Some(&leaves),
+        options,
+    )?;
     Ok((
         graph::unflatten(&treedef, completed(loaded, leaves))?,
         report,
@@ -130,14 +132,20 @@ fn completed(loaded: Vec<Option<Tensor>>, template: Vec<Tensor>) -> Vec<Tensor> 
 #[doc(alias("jax.eval_shape", "nnx.eval_shape", "orbax.checkpoint.restore"))]
 #[track_caller]
 pub fn load_as<T: PytreeOf<Tensor>>(
-    path: impl AsRef<Path>,
+    path: impl Location,
     options: &LoadOptions<'_>,
     build: impl Fn(&mut Rngs) -> T,
 ) -> Result<(T, LoadReport), CheckpointError> {
     let rngs = Rngs::new(0);
     let shapes = eval_shape(|rngs: &Rngs| build(&mut rngs.clone()), &rngs);
     let treedef = shapes.treedef();
-    let (loaded, report) = load_leaves(path.as_ref(), treedef, shapes.leaves(), None, options)?;
+    let (loaded, report) = load_leaves(
+        Source::open(&path)?,
+        treedef,
+        shapes.leaves(),
+        None,
+        options,
+    )?;
     let loaded: Vec<Tensor> = if loaded.iter().all(Option::is_some) {
         loaded.into_iter().flatten().collect()
     } else {
@@ -150,13 +158,12 @@ pub fn load_as<T: PytreeOf<Tensor>>(
 /// Loads leaves with the given dtypes and shapes, to where the leaves of a template are. A leaf that is missing in the file is `None`.
 /// This function does not depend on the template's type, so it is compiled once.
 fn load_leaves(
-    path: &Path,
+    mut file: Source<'_>,
     treedef: &TreeDef,
     infos: &[AbstractArray],
     leaves: Option<&[Tensor]>,
     options: &LoadOptions<'_>,
 ) -> Result<(Vec<Option<Tensor>>, LoadReport), CheckpointError> {
-    let mut file = Source::open(path)?;
     let metadata = file.metadata()?;
     let names = names(treedef);
     let template = Template {

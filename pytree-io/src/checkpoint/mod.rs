@@ -27,8 +27,6 @@ mod sharded;
 mod source;
 mod tensors;
 
-use std::path::Path;
-
 use pytree_core::ElementType;
 use pytree_transform::DType;
 
@@ -42,8 +40,9 @@ pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_as, load_with};
 pub use load_report::{Converted, LoadReport, OtherEpsilon};
 pub use names::{WeightLayout, WeightNames};
-pub use save::{SaveOptions, save, save_with};
+pub use save::{SaveOptions, save, save_with, to_bytes, to_bytes_with};
 pub use sharded::{save_sharded, save_sharded_with};
+pub use source::{Bytes, Location};
 pub use tensors::{metadata, nested_tensors, tensors, tensors_where};
 
 /// A leaf of a checkpoint: see [`inspect`].
@@ -89,14 +88,14 @@ impl Entry {
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`].
-pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
-    let mut file = Source::open(path.as_ref())?;
+pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
+    let mut file = Source::open(&path)?;
     let metadata = file.metadata()?;
     file.check_all(&metadata)?;
     Ok(entries(&file, &metadata))
 }
 
-fn entries(file: &Source, metadata: &Metadata) -> Vec<Entry> {
+fn entries(file: &Source<'_>, metadata: &Metadata) -> Vec<Entry> {
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {
         kind: kinds.get(name.as_str()).map(|&kind| kind.to_owned()),

@@ -52,7 +52,7 @@ impl Reading {
     pub(super) fn read(
         &self,
         info: &TensorInfo,
-        bytes: &mut Bytes<'_>,
+        bytes: &mut Bytes<'_, '_>,
     ) -> Result<Vec<Tensor>, CheckpointError> {
         let (dtype, unit) = (self.dtype, info.dtype.bitsize() / 8);
         if let [part] = &self.parts[..]

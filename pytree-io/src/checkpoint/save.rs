@@ -8,6 +8,7 @@ use pytree_core::{PytreeOf, TreeDef};
 use pytree_transform::Tensor;
 
 use crate::checkpoint::bytes::Stored;
+use crate::checkpoint::file::IN_MEMORY;
 use crate::checkpoint::leaves::{names, places};
 use crate::checkpoint::metadata::{LAYOUT_KEY, Metadata, OURS};
 use crate::checkpoint::names::Place;
@@ -108,6 +109,37 @@ pub fn save_with<T: PytreeOf<Tensor>>(
     save_to(path.as_ref(), state, options, None, None)
 }
 
+/// Returns the bytes of the file that [`save`] writes, for a program without files, or to send them elsewhere.
+/// [`Bytes`](crate::checkpoint::Bytes) reads them.
+///
+/// # Examples
+/// ```
+/// use pytree_io::checkpoint::{self, Bytes};
+/// use pytree_nn::{Linear, Rngs};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let bytes = checkpoint::to_bytes(&model)?;
+/// let template = Linear::new(2, 3, &mut Rngs::new(1));
+/// assert_eq!(checkpoint::load(Bytes(&bytes), &template)?, model);
+/// # Ok::<(), checkpoint::CheckpointError>(())
+/// ```
+///
+/// # Errors
+/// Returns the errors of [`save`], without [`CheckpointError::Io`].
+pub fn to_bytes<T: PytreeOf<Tensor>>(state: &T) -> Result<Vec<u8>, CheckpointError> {
+    to_bytes_with(state, &SaveOptions::new())
+}
+
+/// Returns the bytes of the file that [`save_with`] writes.
+///
+/// # Errors
+/// Returns the errors of [`save_with`], without [`CheckpointError::Io`].
+pub fn to_bytes_with<T: PytreeOf<Tensor>>(
+    state: &T,
+    options: &SaveOptions,
+) -> Result<Vec<u8>, CheckpointError> {
+    content(Path::new(IN_MEMORY), state, options, None)
+}
+
 /// Saves a checkpoint of a folder with its step and metric. `family` is the name under which the writer looks for
 /// temporary files of killed processes.
 pub(super) fn save_in_folder<T: PytreeOf<Tensor>>(
@@ -127,6 +159,25 @@ fn save_to<T: PytreeOf<Tensor>>(
     progress: Option<(usize, Option<f64>)>,
     family: Option<&str>,
 ) -> Result<(), CheckpointError> {
+    let bytes = content(path, state, options, progress)?;
+    let written = match family {
+        Some(family) => files::write_in_family(path, &bytes, family),
+        None => files::write(path, &bytes),
+    };
+    written.map_err(|source| CheckpointError::Io {
+        operation: "write",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Returns the content of a file.
+fn content<T: PytreeOf<Tensor>>(
+    path: &Path,
+    state: &T,
+    options: &SaveOptions,
+    progress: Option<(usize, Option<f64>)>,
+) -> Result<Vec<u8>, CheckpointError> {
     checked_metadata(options)?;
     // This reads all references at one instant, even if other threads write them.
     let (leaves, treedef, _) = try_flatten_with_references::<Tensor, T>(state)?;
@@ -150,16 +201,7 @@ fn save_to<T: PytreeOf<Tensor>>(
     if let Some((step, metric)) = progress {
         metadata.set_progress(step, metric);
     }
-    let bytes = serialized(path, &tensors, metadata)?;
-    let written = match family {
-        Some(family) => files::write_in_family(path, &bytes, family),
-        None => files::write(path, &bytes),
-    };
-    written.map_err(|source| CheckpointError::Io {
-        operation: "write",
-        path: path.to_owned(),
-        source,
-    })
+    serialized(path, &tensors, metadata)
 }
 
 /// Checks that no key of the user's metadata belongs to this library.
@@ -247,7 +289,7 @@ fn renamed(
     Ok(tensors)
 }
 
-/// Returns the content of a file.
+/// Returns the content of a file with tensors and metadata.
 fn serialized(
     path: &Path,
     tensors: &[(String, Tensor)],

@@ -6,6 +6,7 @@ use std::path::Path;
 use pytree_transform::{Tensor, TensorError};
 use safetensors::tensor::TensorInfo;
 
+use self::sealed::Given;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::dtype_of;
 use crate::checkpoint::file::StoredFile;
@@ -17,8 +18,8 @@ use crate::checkpoint::sharded::{Index, StoredFolder, index_path};
 
 /// A checkpoint whose headers were read.
 #[derive(Debug)]
-pub(super) enum Source {
-    File(StoredFile),
+pub(super) enum Source<'b> {
+    File(StoredFile<'b>),
     Folder(StoredFolder),
 }
 
@@ -29,12 +30,66 @@ pub(super) struct Places<'t> {
     pub(super) leaves: Option<&'t [Tensor]>,
 }
 
-impl Source {
-    /// Opens the checkpoint at a path: a folder or its index, or else a file.
-    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
-        match index_path(path) {
-            Some(index) => StoredFolder::open(&index).map(Self::Folder),
-            None => StoredFile::open(path).map(Self::File),
+/// Where a checkpoint is: the path of a file or a folder, or its [`Bytes`].
+pub trait Location: sealed::Location {}
+
+impl<P: AsRef<Path>> Location for P {}
+
+/// A checkpoint in memory, such as one that a page has received, with the content of a file. Every function that reads a checkpoint at
+/// a path accepts it in place of the path.
+///
+/// # Examples
+/// ```
+/// use pytree_io::checkpoint::{self, Bytes};
+/// use pytree_nn::{Linear, Rngs};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let bytes = checkpoint::to_bytes(&model)?;
+/// let template = Linear::new(2, 3, &mut Rngs::new(1));
+/// assert_eq!(checkpoint::load(Bytes(&bytes), &template)?, model);
+/// assert_eq!(checkpoint::inspect(Bytes(&bytes))?[1].shape, [2, 3]);
+/// # Ok::<(), checkpoint::CheckpointError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes<'b>(pub &'b [u8]);
+
+impl Location for Bytes<'_> {}
+
+mod sealed {
+    use std::path::Path;
+
+    /// Where a checkpoint is.
+    #[derive(Debug)]
+    pub enum Given<'p> {
+        Path(&'p Path),
+        Bytes(&'p [u8]),
+    }
+
+    pub trait Location {
+        fn place(&self) -> Given<'_>;
+    }
+
+    impl<P: AsRef<Path>> Location for P {
+        fn place(&self) -> Given<'_> {
+            Given::Path(self.as_ref())
+        }
+    }
+
+    impl Location for super::Bytes<'_> {
+        fn place(&self) -> Given<'_> {
+            Given::Bytes(self.0)
+        }
+    }
+}
+
+impl<'b> Source<'b> {
+    /// Opens a checkpoint: a folder or its index, or else a file.
+    pub(super) fn open(location: &'b impl Location) -> Result<Self, CheckpointError> {
+        match location.place() {
+            Given::Bytes(bytes) => StoredFile::of_bytes(bytes).map(Self::File),
+            Given::Path(path) => match index_path(path) {
+                Some(index) => StoredFolder::open(&index).map(Self::Folder),
+                None => StoredFile::open(path).map(Self::File),
+            },
         }
     }
 
@@ -163,9 +218,12 @@ impl Places<'_> {
 }
 
 /// Reads the metadata of a checkpoint, and nothing else.
-pub(super) fn metadata_at(path: &Path) -> Result<Metadata, CheckpointError> {
-    match index_path(path) {
-        Some(index) => Ok(Index::read(&index)?.metadata),
-        None => StoredFile::open(path)?.metadata(),
+pub(super) fn metadata_of(location: &impl Location) -> Result<Metadata, CheckpointError> {
+    match location.place() {
+        Given::Bytes(bytes) => StoredFile::of_bytes(bytes)?.metadata(),
+        Given::Path(path) => match index_path(path) {
+            Some(index) => Ok(Index::read(&index)?.metadata),
+            None => StoredFile::open(path)?.metadata(),
+        },
     }
 }

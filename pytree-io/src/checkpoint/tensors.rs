@@ -1,12 +1,11 @@
 //! Reads files without a template: their tensors by name, and their metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use pytree_core::{Tree, TreeBuilder};
 use pytree_transform::Tensor;
 
-use crate::checkpoint::source::{Source, metadata_at};
+use crate::checkpoint::source::{Location, Source, metadata_of};
 use crate::checkpoint::{CheckpointError, Entry, entries};
 
 /// Loads the tensors of a safetensors file, or of a folder with an index, by their names, without a template.
@@ -28,7 +27,7 @@ use crate::checkpoint::{CheckpointError, Entry, entries};
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged, and
 /// [`CheckpointError::UnknownDTypes`] with all tensors whose dtypes this library has not. [`tensors_where`] reads the others.
 #[doc(alias = "safetensors.torch.load_file")]
-pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
+pub fn tensors(path: impl Location) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
     tensors_where(path, |_| true)
 }
 
@@ -52,12 +51,18 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Check
 /// # Errors
 /// Returns the errors of [`tensors`], [`CheckpointError::UnknownDTypes`] for chosen tensors only.
 pub fn tensors_where(
-    path: impl AsRef<Path>,
+    path: impl Location,
     mut choose: impl FnMut(&Entry) -> bool,
 ) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
-    let mut file = Source::open(path.as_ref())?;
+    chosen_tensors(&mut Source::open(&path)?, &mut choose)
+}
+
+fn chosen_tensors(
+    file: &mut Source<'_>,
+    choose: &mut dyn FnMut(&Entry) -> bool,
+) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
     let metadata = file.metadata()?;
-    let mut chosen = entries(&file, &metadata);
+    let mut chosen = entries(file, &metadata);
     chosen.retain(|entry| choose(entry));
     let unknown = chosen.iter().filter(|entry| !entry.is_readable());
     let unknown: Vec<String> = unknown
@@ -105,15 +110,15 @@ pub fn tensors_where(
 /// If the separator is empty.
 #[track_caller]
 pub fn nested_tensors(
-    path: impl AsRef<Path>,
+    path: impl Location,
     separator: &str,
 ) -> Result<Tree<Tensor>, CheckpointError> {
     assert!(
         !separator.is_empty(),
         "`nested_tensors` expects a separator between the steps of a name, found an empty text; write for instance `\".\"`"
     );
-    let path = path.as_ref();
-    let tensors = tensors(path)?;
+    let mut file = Source::open(&path)?;
+    let tensors = chosen_tensors(&mut file, &mut |_| true)?;
     let steps =
         |name: &'_ str| -> Vec<String> { name.split(separator).map(str::to_owned).collect() };
     let mut sorted: Vec<(Vec<String>, &Tensor)> = tensors
@@ -129,7 +134,7 @@ pub fn nested_tensors(
         // A tensor comes directly before the names below it.
         if let Some(before) = before.filter(|before| steps.starts_with(before)) {
             return Err(CheckpointError::Nested {
-                path: path.to_owned(),
+                path: file.path().to_owned(),
                 name: before.join(separator),
                 below: steps.join(separator),
             });
@@ -176,6 +181,6 @@ pub fn nested_tensors(
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or
 /// [`CheckpointError::Version`].
-pub fn metadata(path: impl AsRef<Path>) -> Result<BTreeMap<String, String>, CheckpointError> {
-    Ok(metadata_at(path.as_ref())?.into_others())
+pub fn metadata(path: impl Location) -> Result<BTreeMap<String, String>, CheckpointError> {
+    Ok(metadata_of(&path)?.into_others())
 }

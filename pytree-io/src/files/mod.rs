@@ -13,6 +13,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pytree_core::platform::HAS_FILES;
+
 use self::temporary::Temporary;
 
 /// The maximum number of symbolic links that are followed, as in Linux.
@@ -47,6 +49,7 @@ pub(crate) fn write_in_family(path: &Path, bytes: &[u8], family: &str) -> io::Re
 }
 
 fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()> {
+    check_platform()?;
     let target = followed(path)?;
     let old = match fs::metadata(&target) {
         Ok(old) if old.is_file() => Some(old),
@@ -140,6 +143,7 @@ fn sync_directory(path: &Path) {
 /// Returns the error of the file system, or an error if the path names something else: opening a pipe would wait for
 /// a writer for ever, and a device may have no end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
+    check_platform()?;
     let found = fs::metadata(path)?;
     if found.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -157,6 +161,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns an error on a platform without files.
+fn check_platform() -> io::Result<()> {
+    if HAS_FILES {
+        return Ok(());
+    }
+    let problem = "this platform has no files; use the functions of bytes, such as `checkpoint::to_bytes` and `checkpoint::Bytes`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, problem))
+}
+
 /// Returns the error for a path that names a pipe, a socket or a device.
 pub(crate) fn not_regular() -> io::Error {
     let problem = "the path does not name a regular file, but a pipe, a socket or a device";
@@ -169,6 +182,7 @@ pub(crate) fn not_regular() -> io::Error {
 /// Returns an error that names the folder if it does not exist. The error of the system would be "No such file or
 /// directory", as if the file had to exist.
 pub(crate) fn existing_folder(file: &Path) -> io::Result<&Path> {
+    check_platform()?;
     let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

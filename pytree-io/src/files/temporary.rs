@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -113,7 +112,7 @@ pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     // The keys of a `RandomState` are random numbers from the operating system.
-    let random = RandomState::new().hash_one((SystemTime::now(), process, count));
+    let random = RandomState::new().hash_one((process, count));
     format!(
         "{}{process:x}-{count:x}-{random:016x}{END}",
         beginning(target)

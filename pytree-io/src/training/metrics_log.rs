@@ -1,7 +1,8 @@
 //! Metrics of a training run as JSON lines.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -49,10 +50,10 @@ impl MetricsRecord {
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct MetricsLog {
+    /// The path of the file, or what stands for it in errors.
     path: PathBuf,
-    file: File,
+    output: Box<dyn Write + Send>,
     /// The step of the last line.
     last: Option<usize>,
 }
@@ -64,6 +65,24 @@ impl MetricsLog {
     /// Returns [`TrainingError::Io`] if the file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, TrainingError> {
         Self::truncated(path.as_ref(), 0, None)
+    }
+
+    /// Writes to any output instead of a file, for instance where there are no files. Each line is one call of `write_all`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_io::training::MetricsLog;
+    /// use pytree_core::platform::Stream;
+    /// let mut log = MetricsLog::to(Stream::Output);
+    /// log.write(0, [("loss", 0.5)])?; // prints {"step":0,"loss":0.5}
+    /// # Ok::<(), pytree_io::training::TrainingError>(())
+    /// ```
+    pub fn to(output: impl Write + Send + 'static) -> Self {
+        Self {
+            path: PathBuf::from("the output"),
+            output: Box::new(output),
+            last: None,
+        }
     }
 
     /// Opens a file to continue a run after a step: removes all lines from the first line with a later step on, and an incomplete
@@ -128,7 +147,7 @@ impl MetricsLog {
         };
         Ok(Self {
             path: path.to_owned(),
-            file: open().map_err(|error| failed("write the metrics to", path, error))?,
+            output: Box::new(open().map_err(|error| failed("write the metrics to", path, error))?),
             last,
         })
     }
@@ -165,7 +184,7 @@ impl MetricsLog {
             names.push(name);
         }
         line.push_str("}\n");
-        self.file
+        self.output
             .write_all(line.as_bytes())
             .map_err(|error| failed("write the metrics to", &self.path, error))?;
         self.last = Some(step);
@@ -184,6 +203,15 @@ impl MetricsLog {
         numbered
             .map(|(number, line)| parse(path, number + 1, line))
             .collect()
+    }
+}
+
+impl fmt::Debug for MetricsLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsLog")
+            .field("path", &self.path)
+            .field("last", &self.last)
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::time::Duration;
+
+use pytree_core::platform::{self, Stream};
 
 /// The number of characters of the bar.
 const WIDTH: usize = 30;
@@ -21,7 +23,7 @@ pub enum ProgressStyle {
     Hidden,
 }
 
-/// Shows the steps and the metrics of a training run on the standard error.
+/// Shows the steps and the metrics of a training run on the standard error, or on the [output](pytree_core::platform) of a page.
 ///
 /// In a terminal there is a bar with the remaining time. Otherwise, as in the log of a server, each
 /// [`report`](Self::report) is a line. The bar is drawn at most ten times per second, so a step costs a few nanoseconds.
@@ -43,8 +45,9 @@ pub struct Progress {
     /// The number of steps of an earlier run, which say nothing about the speed.
     skipped: usize,
     message: String,
-    started: Instant,
-    drawn: Option<Instant>,
+    /// The times of the start and of the last drawing.
+    started: Duration,
+    drawn: Option<Duration>,
     style: ProgressStyle,
     output: Box<dyn Write + Send>,
 }
@@ -52,12 +55,12 @@ pub struct Progress {
 impl Progress {
     /// Shows the progress of a run of `steps` steps on the standard error: a bar in a terminal, and lines otherwise.
     pub fn new(steps: usize) -> Self {
-        let style = if io::stderr().is_terminal() {
+        let style = if Stream::Error.is_terminal() {
             ProgressStyle::Bar
         } else {
             ProgressStyle::Lines
         };
-        Self::to(io::stderr(), style, steps)
+        Self::to(Stream::Error, style, steps)
     }
 
     /// Shows nothing. So a quiet run needs no other code.
@@ -72,7 +75,7 @@ impl Progress {
             done: 0,
             skipped: 0,
             message: String::new(),
-            started: Instant::now(),
+            started: platform::now(),
             drawn: None,
             style,
             output: Box::new(output),
@@ -101,8 +104,8 @@ impl Progress {
     /// Counts a step.
     pub fn step(&mut self) {
         self.done += 1;
-        let is_due = || self.drawn.is_none_or(|drawn| drawn.elapsed() >= INTERVAL);
-        if self.style == ProgressStyle::Bar && is_due() {
+        let is_due = |drawn: Duration| platform::now().saturating_sub(drawn) >= INTERVAL;
+        if self.style == ProgressStyle::Bar && self.drawn.is_none_or(is_due) {
             self.draw();
         }
     }
@@ -136,9 +139,9 @@ impl Progress {
 
     /// Draws the bar over the last line of the terminal.
     fn draw(&mut self) {
-        let now = Instant::now();
+        let now = platform::now();
         self.drawn = Some(now);
-        let line = self.line(now - self.started);
+        let line = self.line(now.saturating_sub(self.started));
         // The line is cut at the edge of the terminal, because the start of a wrapped line could not be drawn over.
         let _ = write!(self.output, "\r\x1b[2K\x1b[?7l{line}\x1b[?7h");
         let _ = self.output.flush();

@@ -9,6 +9,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
+use pytree_core::platform::{self, Stream};
+
 /// The subject of a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -123,7 +125,7 @@ pub(crate) fn warn(
     let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
     match hook {
         Some(hook) => hook(&warning),
-        None => eprintln!("warning: {warning}"),
+        None => platform::print(Stream::Error, &format!("warning: {warning}\n")),
     }
 }
 

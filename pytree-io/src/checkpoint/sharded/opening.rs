@@ -20,7 +20,7 @@ use crate::checkpoint::metadata::Metadata;
 #[derive(Debug)]
 pub(in crate::checkpoint) struct StoredFolder {
     index: Index,
-    pub(super) files: Vec<StoredFile>,
+    pub(super) files: Vec<StoredFile<'static>>,
     pub(super) wholes: BTreeMap<String, Whole>,
 }
 
@@ -166,7 +166,7 @@ pub(super) fn damaged(path: PathBuf, name: &str, problem: &str) -> CheckpointErr
 }
 
 /// Compares a file with what the index knows of it.
-fn compare(file: &StoredFile, expected: &Described) -> Result<(), CheckpointError> {
+fn compare(file: &StoredFile<'_>, expected: &Described) -> Result<(), CheckpointError> {
     let path = file.path().to_owned();
     if expected.length != file.len() {
         return Err(CheckpointError::Length {
@@ -214,7 +214,7 @@ fn add_piece(
 
 /// Returns the parts that an index expects in a file, each with its tensor. `position` is the position of the file.
 fn pieces(
-    file: &StoredFile,
+    file: &StoredFile<'_>,
     position: usize,
     stored: &[&str],
     has_blocks: bool,

@@ -155,7 +155,7 @@ fn strides(part: &[Range<usize>]) -> Vec<usize> {
 
 /// The bytes of a part, of which one block is in memory.
 struct Blocks<'f> {
-    file: &'f mut StoredFile,
+    file: &'f mut StoredFile<'static>,
     piece: &'f Piece,
     /// The number of the block in memory.
     current: Option<usize>,
@@ -163,7 +163,7 @@ struct Blocks<'f> {
 }
 
 impl<'f> Blocks<'f> {
-    fn new(file: &'f mut StoredFile, piece: &'f Piece) -> Self {
+    fn new(file: &'f mut StoredFile<'static>, piece: &'f Piece) -> Self {
         Self {
             file,
             piece,

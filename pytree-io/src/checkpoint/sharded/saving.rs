@@ -5,7 +5,6 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use pytree_core::boundary::try_flatten_with_references;
 use pytree_core::{PytreeOf, TreeDef};
@@ -138,7 +137,7 @@ pub(in crate::checkpoint) fn write<T: PytreeOf<Tensor>>(
 /// Returns a number that no other save to the same folder has.
 fn new_number() -> i64 {
     // The keys of a `RandomState` are random numbers from the operating system.
-    let random = RandomState::new().hash_one((SystemTime::now(), std::process::id()));
+    let random = RandomState::new().hash_one(0);
     random.cast_signed()
 }
 
