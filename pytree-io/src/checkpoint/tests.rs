@@ -376,6 +376,36 @@ fn file_cut_off_anywhere_is_error() {
 
 /// Clippy warns about functions with an error type of 128 bytes or more.
 #[test]
+fn bytes_are_those_of_the_file() {
+    let scratch = Scratch::new("bytes");
+    let model = mlp(&[3, 4, 2]);
+    let options = SaveOptions::new().metadata("steps", "7");
+    save_with(&scratch.0, &model, &options).unwrap();
+    let bytes = to_bytes_with(&model, &options).unwrap();
+    assert_eq!(bytes, fs::read(&scratch.0).unwrap());
+
+    let build = |rngs: &mut Rngs| Mlp::new(&[3, 4, 2], Activation::Relu, rngs);
+    let whole = Bytes(&bytes);
+    assert_eq!(load(whole, &build(&mut Rngs::new(1))).unwrap(), model);
+    assert_eq!(load_as(whole, &LoadOptions::new(), build).unwrap().0, model);
+    assert_eq!(inspect(whole).unwrap(), inspect(&scratch.0).unwrap());
+    assert_eq!(tensors(whole).unwrap(), tensors(&scratch.0).unwrap());
+    assert_eq!(metadata(whole).unwrap()["steps"], "7");
+    assert!(nested_tensors(whole, ".").is_ok());
+    for length in 0..bytes.len() {
+        assert!(load(Bytes(&bytes[..length]), &model).is_err(), "{length}");
+    }
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let error = load(Bytes(&damaged), &model).unwrap_err();
+    assert!(matches!(error, CheckpointError::Checksum { .. }), "{error}");
+    assert!(
+        error.to_string().contains("`the bytes in memory`"),
+        "{error}"
+    );
+}
+
+#[test]
 fn errors_are_small() {
     assert!(size_of::<CheckpointError>() <= 96);
     assert!(size_of::<pytree_core::TreeError>() <= 96);

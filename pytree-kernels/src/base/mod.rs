@@ -12,6 +12,7 @@ pub mod narrow;
 pub(crate) mod numbers;
 pub mod pattern;
 pub(crate) mod prefetch;
+pub(crate) mod rare;
 pub mod shape;
 pub mod special;
 pub(crate) mod target;

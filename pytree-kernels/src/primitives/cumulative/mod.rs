@@ -7,6 +7,7 @@ use std::sync::Arc;
 use self::running::{Rows, in_blocks, one_by_one};
 use crate::base::array::Array;
 use crate::base::dtype::DType;
+use crate::base::elementary;
 use crate::primitives::reduction::{Number, Ordered, with_number, with_ordered};
 
 /// The axis and the direction of a cumulative reduction.
@@ -64,19 +65,6 @@ pub fn sum(run: Run, operand: Arc<Array>) -> Array {
     }
 }
 
-/// Computes log(eˣ + eʸ) without overflow.
-macro_rules! log_add_exp {
-    ($x:expr, $y:expr) => {{
-        let difference = $x - $y;
-        if difference.is_nan() {
-            // Either both operands are infinities of the same sign, or one operand is NaN.
-            $x + $y
-        } else {
-            $x.max($y) + (-difference.abs()).exp().ln_1p()
-        }
-    }};
-}
-
 /// Returns a cumulative reduction of an array.
 pub fn reduce(cumulation: Cumulation, run: Run, operand: Arc<Array>) -> Array {
     let dtype = operand.dtype();
@@ -93,10 +81,10 @@ pub fn reduce(cumulation: Cumulation, run: Run, operand: Arc<Array>) -> Array {
             scan::<T>(run, operand, |part, rows| one_by_one(part, rows, T::lesser))
         }),
         Cumulation::LogSumExp if dtype == DType::F32 => scan::<f32>(run, operand, |part, rows| {
-            in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+            in_blocks(part, rows, elementary::Elementary::log_add_exp);
         }),
         Cumulation::LogSumExp => scan::<f64>(run, operand, |part, rows| {
-            in_blocks(part, rows, |x, y| log_add_exp!(x, y));
+            in_blocks(part, rows, elementary::Elementary::log_add_exp);
         }),
     }
 }

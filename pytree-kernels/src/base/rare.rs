@@ -1,0 +1,67 @@
+//! Functions that are rare enough to take them from the standard library, which takes them from the system: their last digit differs
+//! between systems. With portable instructions and on wasm, they are those of the crate `libm`, which are the same everywhere.
+
+use super::instructions::are_portable;
+
+/// The functions. Angles are in radians.
+pub(crate) trait Rare: Sized {
+    /// Returns the cube root.
+    fn cube_root(self) -> Self;
+    /// Returns the angle with a sine.
+    fn arcsine(self) -> Self;
+    /// Returns the angle with a cosine.
+    fn arccosine(self) -> Self;
+    /// Returns the angle between the positive axis of `right` and a point.
+    fn angle_of(self, right: Self) -> Self;
+    /// Returns a power.
+    fn power(self, exponent: Self) -> Self;
+}
+
+macro_rules! rare {
+    ($float:ty, $cbrt:ident, $asin:ident, $acos:ident, $atan2:ident, $pow:ident) => {
+        impl Rare for $float {
+            fn cube_root(self) -> Self {
+                if is_same_everywhere() {
+                    libm::$cbrt(self)
+                } else {
+                    self.cbrt()
+                }
+            }
+            fn arcsine(self) -> Self {
+                if is_same_everywhere() {
+                    libm::$asin(self)
+                } else {
+                    self.asin()
+                }
+            }
+            fn arccosine(self) -> Self {
+                if is_same_everywhere() {
+                    libm::$acos(self)
+                } else {
+                    self.acos()
+                }
+            }
+            fn angle_of(self, right: Self) -> Self {
+                if is_same_everywhere() {
+                    libm::$atan2(self, right)
+                } else {
+                    self.atan2(right)
+                }
+            }
+            fn power(self, exponent: Self) -> Self {
+                if is_same_everywhere() {
+                    libm::$pow(self, exponent)
+                } else {
+                    self.powf(exponent)
+                }
+            }
+        }
+    };
+}
+rare!(f32, cbrtf, asinf, acosf, atan2f, powf);
+rare!(f64, cbrt, asin, acos, atan2, pow);
+
+#[inline]
+fn is_same_everywhere() -> bool {
+    cfg!(target_family = "wasm") || are_portable()
+}
