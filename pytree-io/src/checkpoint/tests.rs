@@ -374,7 +374,6 @@ fn file_cut_off_anywhere_is_error() {
     );
 }
 
-/// Clippy warns about functions with an error type of 128 bytes or more.
 #[test]
 fn bytes_are_those_of_the_file() {
     let scratch = Scratch::new("bytes");
@@ -405,6 +404,7 @@ fn bytes_are_those_of_the_file() {
     );
 }
 
+/// Clippy warns about functions with an error type of 128 bytes or more.
 #[test]
 fn errors_are_small() {
     assert!(size_of::<CheckpointError>() <= 96);
