@@ -20,10 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Whether the platform has files. Without them, reading and writing a path is an error.
-pub const HAS_FILES: bool = !IS_PAGE;
-
-/// Whether the standard library has neither an output nor a clock, as in a web page.
-const IS_PAGE: bool = cfg!(all(target_family = "wasm", target_os = "unknown"));
+pub const HAS_FILES: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
 /// Where text is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +55,9 @@ pub fn set_clock(clock: impl Fn() -> Duration + Send + Sync + 'static) {
 }
 
 /// Prints a text. Does nothing in a web page that has no [output](set_output).
+///
+/// # Panics
+/// As `print!` does, if the standard output or the standard error cannot be written.
 pub fn print(stream: Stream, text: &str) {
     match current(&OUTPUT) {
         Some(output) => output(stream, text),
@@ -92,9 +92,14 @@ impl Stream {
     }
 }
 
+/// A write returns the errors of the system, where [`print`] panics.
 impl io::Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        print(*self, &String::from_utf8_lossy(bytes));
+        match (current(&OUTPUT), self) {
+            (Some(output), stream) => output(*stream, &String::from_utf8_lossy(bytes)),
+            (None, Self::Output) => return io::stdout().write(bytes),
+            (None, Self::Error) => return io::stderr().write(bytes),
+        }
         Ok(bytes.len())
     }
 
