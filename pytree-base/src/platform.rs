@@ -92,7 +92,7 @@ impl Stream {
     }
 }
 
-/// A write returns the errors of the system, where [`print`] panics.
+/// A write returns the errors of the system, where [`print()`] panics.
 impl io::Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (current(&OUTPUT), self) {
