@@ -6,10 +6,13 @@ use std::sync::OnceLock;
 use crate::base::dtype::ArrayElement;
 
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
-/// selects only these instructions. With this setting, results are the same on all machines with the same word size,
-/// but kernels are slower.
+/// selects only these instructions, as wasm always does. With this setting, results are the same on all machines, but kernels are
+/// slower.
 #[inline]
 pub(crate) fn are_portable() -> bool {
+    if cfg!(target_family = "wasm") {
+        return true;
+    }
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
@@ -21,6 +24,10 @@ pub(crate) fn are_portable() -> bool {
 /// not inline large closures, or iterators of the standard library that are used at several places.
 #[inline]
 pub(crate) fn arch() -> pulp::Arch {
+    // Known when the kernels are compiled, such that a web page does not have those for other instruction sets.
+    if cfg!(target_family = "wasm") {
+        return pulp::Arch::Scalar;
+    }
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
         if are_portable() {

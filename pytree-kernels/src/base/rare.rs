@@ -21,35 +21,35 @@ macro_rules! rare {
     ($float:ty, $cbrt:ident, $asin:ident, $acos:ident, $atan2:ident, $pow:ident) => {
         impl Rare for $float {
             fn cube_root(self) -> Self {
-                if is_same_everywhere() {
+                if are_portable() {
                     libm::$cbrt(self)
                 } else {
                     self.cbrt()
                 }
             }
             fn arcsine(self) -> Self {
-                if is_same_everywhere() {
+                if are_portable() {
                     libm::$asin(self)
                 } else {
                     self.asin()
                 }
             }
             fn arccosine(self) -> Self {
-                if is_same_everywhere() {
+                if are_portable() {
                     libm::$acos(self)
                 } else {
                     self.acos()
                 }
             }
             fn angle_of(self, right: Self) -> Self {
-                if is_same_everywhere() {
+                if are_portable() {
                     libm::$atan2(self, right)
                 } else {
                     self.atan2(right)
                 }
             }
             fn power(self, exponent: Self) -> Self {
-                if is_same_everywhere() {
+                if are_portable() {
                     libm::$pow(self, exponent)
                 } else {
                     self.powf(exponent)
@@ -60,8 +60,3 @@ macro_rules! rare {
 }
 rare!(f32, cbrtf, asinf, acosf, atan2f, powf);
 rare!(f64, cbrt, asin, acos, atan2, pow);
-
-#[inline]
-fn is_same_everywhere() -> bool {
-    cfg!(target_family = "wasm") || are_portable()
-}

@@ -16,6 +16,7 @@
 mod elements;
 mod half;
 mod loops;
+mod portable;
 mod summation;
 mod thin;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -7,6 +7,7 @@ use super::loops::{Kernel, Loops};
 use super::thin::{Fused, thin_parts, thin_product};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::tiles;
+use super::portable::portable_product;
 use super::{Part, Write};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{are_portable, have_fused};
@@ -79,9 +80,9 @@ fn float_product<E: Stored<Sum: Fused>>(
     product: fn(&Loops, &[E], &[E], Target<'_, E>, Write),
 ) {
     match loops.kernel() {
+        _ if are_portable() => portable_product(loops, left, right, target, write),
         Kernel::Thin if have_fused() => thin_product(loops, left, right, target, write),
         Kernel::Plain | Kernel::Thin => plain_product(loops, left, right, target, write),
-        _ if are_portable() => plain_product(loops, left, right, target, write),
         _ => product(loops, left, right, target, write),
     }
 }
@@ -106,7 +107,11 @@ macro_rules! float_products {
             target: Target<'a, Self>,
             count: usize,
         ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
-            thin_parts(loops, left, right, target, count)
+            if have_fused() {
+                thin_parts(loops, left, right, target, count)
+            } else {
+                Err(target)
+            }
         }
     };
 }
@@ -258,8 +263,19 @@ fn bf16_product(
     half_product::<Widened<bf16>, _>(loops, left, right, target, write);
 }
 
-/// Computes a product of integers, or a product that is too small for a kernel of the crate `gemm`.
-fn plain_product<T: Stored>(
+impl Write {
+    /// Writes a sum to an element.
+    #[inline]
+    pub(super) fn sum<T: Stored>(self, sum: T::Sum, element: &mut T) {
+        *element = match self {
+            Self::Overwrite => T::rounded(sum),
+            Self::Add => T::rounded(element.wide().plus(sum)),
+        };
+    }
+}
+
+/// Computes a product of integers, or a product that is too small for other kernels.
+pub(super) fn plain_product<T: Stored>(
     loops: &Loops,
     left: &[T],
     right: &[T],
@@ -281,11 +297,7 @@ fn plain_product<T: Stored>(
                 sum = sum.plus_product(factor.wide(), other.wide());
             }
             let position = row * rows.result + column * columns.result;
-            let element = &mut target.slice_mut(position, 1)[0];
-            *element = match write {
-                Write::Overwrite => T::rounded(sum),
-                Write::Add => T::rounded(element.wide().plus(sum)),
-            };
+            write.sum(sum, &mut target.slice_mut(position, 1)[0]);
         }
     }
 }

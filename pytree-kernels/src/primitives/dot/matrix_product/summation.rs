@@ -44,9 +44,9 @@ impl Loops {
         };
         let depth = loops.depth.length;
         match loops.kernel() {
+            _ if are_portable() => Summation::Plain,
             Kernel::Thin if have_fused() => Summation::Partial,
             Kernel::Plain | Kernel::Thin => Summation::Plain,
-            _ if are_portable() => Summation::Plain,
             _ if is_half => Summation::Blocks,
             _ if loops.is_inner() => Summation::Inner([loops.rows.length, loops.columns.length]),
             _ if depth <= PAIR => Summation::Pair,
