@@ -67,11 +67,10 @@ export function drawTensor(canvas, tensor) {
   }
 }
 
-// Draws an image of 8 × 8 pixels in the colour of the text.
+// Draws an image of 8 × 8 pixels, black on the background of the canvas.
 export function drawImage(canvas, pixels) {
   canvas.width = canvas.height = 8;
   const context = canvas.getContext("2d");
-  context.fillStyle = getComputedStyle(canvas).color;
   pixels.forEach((pixel, place) => {
     context.globalAlpha = pixel;
     context.fillRect(place % 8, Math.floor(place / 8), 1, 1);
