@@ -1,7 +1,8 @@
-//! What surrounds a program: an output, a clock, and files.
+//! What surrounds a program: an output, a clock, threads, and files.
 //!
 //! Most systems have all of them. A web page (`wasm32-unknown-unknown`) has an output and a clock of its own, which it gives the library
-//! by [`set_output`] and [`set_clock`], and no files. All crates of pytree print and measure time through this module.
+//! by [`set_output`] and [`set_clock`], one thread, and no files. All crates of pytree print and measure time through this module.
+//! Nothing of a result depends on the platform: random numbers begin with a key of the program, never with a seed of the system.
 //!
 //! # Examples
 //! ```
@@ -16,6 +17,7 @@
 //! ```
 
 use std::io::{self, IsTerminal};
+use std::num::NonZero;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -78,6 +80,12 @@ pub fn now() -> Duration {
     }
     #[cfg(all(target_family = "wasm", target_os = "unknown"))]
     Duration::ZERO
+}
+
+/// Returns the number of threads that the system runs at once for this program, or 1 where programs have one thread.
+#[must_use]
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 impl Stream {

@@ -15,12 +15,13 @@
 
 use std::any::Any;
 use std::hint;
-use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use pytree_base::platform;
 
 /// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
@@ -54,7 +55,7 @@ pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
         let set = count_in(|variable| std::env::var(variable).ok());
-        set.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get))
+        set.unwrap_or_else(platform::threads)
     })
 }
 
@@ -477,7 +478,6 @@ mod tests {
     #[test]
     fn environment_sets_number_of_threads() {
         let set = count_in(|variable| std::env::var(variable).ok());
-        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-        assert_eq!(count(), set.unwrap_or_else(cores));
+        assert_eq!(count(), set.unwrap_or_else(platform::threads));
     }
 }

@@ -48,8 +48,7 @@ impl<L> Tree<L> {
     where
         L: Clone + Send + Sync,
     {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        halves_in_parallel(&self.leaves, &function, threads)
+        halves_in_parallel(&self.leaves, &function, pytree_base::platform::threads())
     }
 
     /// Returns whether `predicate` is true for all leaves. Returns `true` if there are no leaves.
