@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -67,14 +69,14 @@ impl Temporary {
     pub(super) fn rename_locked(mut self, target: &Path) -> io::Result<File> {
         self.file.sync_all()?;
         let file = self.file.try_clone()?;
-        fs::rename(&self.path, target)?;
+        replace(&self.path, target)?;
         self.is_renamed = true;
         Ok(file)
     }
 
     /// Renames the file to its target.
     pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
+        replace(&self.path, target)?;
         self.is_renamed = true;
         Ok(())
     }
@@ -84,6 +86,21 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_renamed {
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Renames a file. Windows refuses to replace a file that another process has open, for instance a writer that has just
+/// renamed it, or a virus scanner. So the rename is tried again there, for one to a few seconds.
+fn replace(path: &Path, target: &Path) -> io::Result<()> {
+    let mut attempts = if cfg!(windows) { 1_000 } else { 1 };
+    loop {
+        attempts -= 1;
+        match fs::rename(path, target) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && attempts > 0 => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
         }
     }
 }
