@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod mistakes;
 mod named_mistakes;
 // This program keeps its compact format.
 #[rustfmt::skip]

@@ -117,7 +117,7 @@ impl Mapping {
                 self.line
             ),
             _ => panic!(
-                "cannot vmap: the mapped axes differ in length:{}\nuse equal lengths, or do not map some of the leaves (`None` in `.in_axes(…)`) (vmap at {})",
+                "cannot vmap: the mapped axes differ in length:{}\nuse equal lengths, or map only some of the leaves: `.in_axes((None, 0))` maps only the second of two arguments (vmap at {})",
                 self.sizes_text(&sizes, treedef, leaves, axes),
                 self.line
             ),

@@ -18,7 +18,7 @@ use crate::tensor::traceable::{Traceable, rebuilt};
 /// `Kind` is [`Callable`]. The compiler infers it.
 #[diagnostic::on_unimplemented(
     message = "the parameters of this function do not fit the transformation",
-    label = "expected a function of one argument",
+    label = "expected one parameter, by value, `&` or `&mut` as the notes show",
     note = "several arguments are one tuple, with its type: `|(x, y): (Tensor, Tensor)| …`, or under `grad` `|(x, y): &(Tensor, Tensor)| …`",
     note = "`vmap` passes the argument by value: `|model: Net| …`; `jit` passes it by value or lends it; `grad` and all other transformations lend it: `|model: &Net| …`, and the closure captures what is not differentiated",
     note = "a function that writes its model, for instance one with dropout or batch normalization, takes `|model: &mut Net| …`: use `value_and_grad_mut`, `jit_mut` or `vmap_mut`"

@@ -1,4 +1,4 @@
-//! rustc itself refuses an attribute that no derive declares.
+//! The derives declare `param`, `state`, `module` and a few others. Rust refuses all other names.
 
 use pytree_core::Module;
 
@@ -9,3 +9,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 3: A misspelt attribute

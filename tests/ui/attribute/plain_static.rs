@@ -1,4 +1,4 @@
-//! rustc reserves the word: it is `#[r#static]` or `#[module(static)]`.
+//! `static` is a reserved word of Rust: write `#[r#static]` or `#[module(static)]`.
 
 use pytree_core::Module;
 
@@ -9,3 +9,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 4: `static` as an attribute

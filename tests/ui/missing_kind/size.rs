@@ -1,4 +1,4 @@
-//! A size is not a leaf.
+//! A size is not a leaf. It is part of the model's structure.
 
 use pytree_core::Module;
 
@@ -8,3 +8,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 2: A size without a kind

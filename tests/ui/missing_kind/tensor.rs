@@ -8,3 +8,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 1: A tensor without a kind

@@ -12,3 +12,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 5: A part of the model without a derive

@@ -1,4 +1,4 @@
-//! Rust's `if` needs a `bool`. The guide lists what to write for a tensor.
+//! `if` needs a `bool`, and a tensor is an array, whose values are not known while `jit` traces. Write `x.greater(0.0).select(&a, &b)` to choose values, and `cond` to run one of two functions.
 
 use pytree::prelude::*;
 
@@ -8,3 +8,4 @@ fn main() {
     let _ = jit(|x: Tensor| if x.greater(0.0) { x.square() } else { -x });
     let _ = if x.sum() > 0.0 { x } else { -x };
 }
+// gallery 9: An `if` on a tensor

@@ -10,3 +10,4 @@ fn main() {
     let _ = grad(|dropout: Dropout| dropout.clone().forward(&x).sum());
     let _ = value_and_grad_mut(|dropout: &Dropout| dropout.clone().forward(&x).sum());
 }
+// gallery 12: A function that writes its model under `grad`

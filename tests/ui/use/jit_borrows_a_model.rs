@@ -1,4 +1,4 @@
-//! A compiled function outlives the model that its closure borrows.
+//! A compiled function may outlive the model that its closure borrows, and its program would keep the weights of the first call. Pass the model as the argument: `jit(|(model, x): (&Mlp, &Tensor)| …)`.
 
 use pytree::prelude::*;
 
@@ -13,3 +13,4 @@ fn main() {
     let forward = jit(|x: Tensor| model.forward(&x));
     drop((compiled(&model), forward));
 }
+// gallery 13: A compiled function that borrows a model

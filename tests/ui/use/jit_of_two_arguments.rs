@@ -2,10 +2,6 @@
 
 use pytree::prelude::*;
 
-fn named(x: Tensor, y: Tensor) -> Tensor {
-    x + y
-}
-
 fn main() {
     drop(jit(|x: Tensor, y: Tensor| x + y));
     drop(jit(named));
@@ -15,3 +11,8 @@ fn main() {
     drop(vmap_mut(|x: &mut Tensor, y: Tensor| *x = &*x + y));
     drop(value_and_grad_mut(|x: &mut Tensor, y: Tensor| &*x * y));
 }
+
+fn named(x: Tensor, y: Tensor) -> Tensor {
+    x + y
+}
+// gallery 10: A function of two arguments

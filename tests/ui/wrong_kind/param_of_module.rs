@@ -16,3 +16,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 6: A kind on a module

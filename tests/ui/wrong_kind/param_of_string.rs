@@ -1,4 +1,4 @@
-//! A string is not trained.
+//! A string is not trained. It is part of the model's structure.
 
 use pytree_core::Module;
 
@@ -9,3 +9,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 7: A kind that does not fit the type

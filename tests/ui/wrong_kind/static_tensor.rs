@@ -1,4 +1,4 @@
-//! A tensor belongs among the leaves.
+//! A tensor is a leaf. In a static field, no transformation would see it.
 
 use pytree::prelude::*;
 
@@ -9,3 +9,4 @@ struct Model {
 }
 
 fn main() {}
+// gallery 8: A tensor in a static field
