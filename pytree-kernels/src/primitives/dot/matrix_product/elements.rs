@@ -4,10 +4,10 @@ use half::{bf16, f16};
 
 use super::half::{Widened, half_product};
 use super::loops::{Kernel, Loops};
+use super::portable::portable_product;
 use super::thin::{Fused, thin_parts, thin_product};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::tiles;
-use super::portable::portable_product;
 use super::{Part, Write};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{are_portable, have_fused};

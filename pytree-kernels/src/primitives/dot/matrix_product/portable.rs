@@ -22,7 +22,10 @@ const LEAST: usize = ROWS * COLUMNS;
 /// Lays out lines of an operand such that the elements of a step are side by side: a panel has `N` lines, and the last one is filled up
 /// with 0. `at` returns the element of a line and a step.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "the function passes a closure of the caller")]
+#[allow(
+    clippy::inline_always,
+    reason = "the function passes a closure of the caller"
+)]
 fn lay_out<T: Factor, const N: usize>(
     panels: &mut [T],
     lines: usize,
@@ -33,7 +36,11 @@ fn lay_out<T: Factor, const N: usize>(
         for (step, elements) in elements.chunks_exact_mut(N).enumerate() {
             for (place, element) in elements.iter_mut().enumerate() {
                 let line = panel * N + place;
-                *element = if line < lines { at(line, step) } else { T::default() };
+                *element = if line < lines {
+                    at(line, step)
+                } else {
+                    T::default()
+                };
             }
         }
     }
@@ -43,7 +50,12 @@ fn lay_out<T: Factor, const N: usize>(
 #[inline]
 fn tile<T: Factor>(left: &[T], right: &[T]) -> [[T; COLUMNS]; ROWS] {
     let mut sums = [[T::default(); COLUMNS]; ROWS];
-    for (left, right) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+    for (left, right) in left
+        .as_chunks::<ROWS>()
+        .0
+        .iter()
+        .zip(right.as_chunks::<COLUMNS>().0)
+    {
         for (sums, &left) in sums.iter_mut().zip(left) {
             for (sum, &right) in sums.iter_mut().zip(right) {
                 *sum = sum.plus_product(left, right);
@@ -61,11 +73,17 @@ pub(super) fn portable_product<T: Stored>(
     mut target: Target<'_, T>,
     write: Write,
 ) {
-    let Loops { rows, columns, depth, .. } = *loops;
+    let Loops {
+        rows,
+        columns,
+        depth,
+        ..
+    } = *loops;
     if rows.length * columns.length < LEAST || depth.length == 0 {
         return plain_product(loops, left, right, target, write);
     }
-    let mut lefts: Vec<T::Sum> = reused(BLOCK.min(rows.length.next_multiple_of(ROWS)) * depth.length);
+    let mut lefts: Vec<T::Sum> =
+        reused(BLOCK.min(rows.length.next_multiple_of(ROWS)) * depth.length);
     let mut rights: Vec<T::Sum> = reused(COLUMNS * depth.length);
     for block in (0..rows.length).step_by(BLOCK) {
         let lines = BLOCK.min(rows.length - block);

@@ -4,6 +4,8 @@ use std::sync::Mutex;
 
 use ::half::{bf16, f16};
 
+use super::elements::plain_product;
+use super::portable::portable_product;
 use super::*;
 use crate::base::dtype::ArrayElement;
 use crate::base::target::Rows;
@@ -131,6 +133,35 @@ fn products_have_equal_bits_with_all_threads_and_layouts() {
         check_products::<bf16>(sizes, 0.5_f64.powi(8), f64::from, bf16::from_f64);
         check_products::<f16>(sizes, 0.5_f64.powi(11), f64::from, f16::from_f64);
         check_products::<f64>(sizes, 0.0, |x| x, |x| x);
+    }
+}
+
+#[test]
+fn portable_products_have_the_bits_of_plain_loops() {
+    for sizes in [
+        [4, 8, 1],
+        [1, 40, 700],
+        [5, 9, 3],
+        [64, 10, 129],
+        [67, 33, 18],
+        [130, 1, 1100],
+    ] {
+        let [rows, columns, depth] = sizes;
+        for layout in LAYOUTS {
+            let loops = laid_out(sizes, layout);
+            let numbers = |length: usize, gap: usize| -> Vec<f32> {
+                let number = |position| ((position * 7919 + gap) % 1009) as f32 / 504.0 - 1.0;
+                (0..length * gap).map(number).collect()
+            };
+            let gap = layout.1;
+            let (left, right) = (numbers(rows * depth, gap), numbers(columns * depth, gap));
+            for write in [Write::Overwrite, Write::Add] {
+                let [mut plain, mut portable] = [(); 2].map(|()| numbers(rows * columns, 1));
+                plain_product(&loops, &left, &right, Target::new(&mut plain), write);
+                portable_product(&loops, &left, &right, Target::new(&mut portable), write);
+                assert_eq!(portable, plain, "{sizes:?} {layout:?} {write:?}");
+            }
+        }
     }
 }
 
