@@ -70,6 +70,7 @@ fn last(x: &Tensor) -> Tensor {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "needs temporary files")]
 fn layers_give_the_outputs_of_pytorch() {
     let rngs = &mut Rngs::new(0);
     let names = WeightNames::pytorch;
@@ -122,6 +123,7 @@ fn layers_give_the_outputs_of_pytorch() {
 
 /// The layers of `torch.json` have the names that PyTorch gives them.
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "needs temporary files")]
 fn recurrent_layers_give_the_outputs_of_pytorch() {
     let golden = read("torch.json");
     for case in golden["layers"].as_array().unwrap() {
@@ -173,6 +175,7 @@ fn outputs<C: RecurrentCell>(cell: &C, x: &Tensor) -> Tensor {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "needs temporary files")]
 fn file_of_pytorch_is_read() {
     let golden = golden("file");
     let digits = golden["bytes"].as_str().unwrap();
@@ -207,6 +210,7 @@ struct FlaxNet {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "needs temporary files")]
 fn layers_have_the_names_and_shapes_of_flax() {
     let rngs = &mut Rngs::new(0);
     let net = FlaxNet {
