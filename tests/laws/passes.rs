@@ -81,6 +81,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "catches a panic")]
     fn each_pass_keeps_derivatives(program in smooth_programs()) {
         let inputs = program.inputs(DType::F64, 0);
         let direction = noise_like(&inputs, 7);
