@@ -78,6 +78,8 @@ fn arrays() {
         let name = |operation: &str| format!("{operation} of {dtype}");
         record(&name("product"), &x.matmul(&x.t()));
         record(&name("thin product"), &x.matmul(&x.index(ix![0])));
+        let (tall, wide) = (key.normal(dtype, [900, 7]), key.normal(dtype, [900, 19]));
+        record(&name("product of long sums"), &tall.t().matmul(&wide));
         record(&name("sum"), &x.sum());
         record(&name("sums of rows"), &x.sum_axes([1]));
         record(&name("sums of columns"), &x.sum_axes([0]));
