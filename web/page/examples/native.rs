@@ -10,7 +10,10 @@ fn main() -> Result<(), String> {
         }
         let first = milliseconds.remove(0);
         milliseconds.sort_by(f64::total_cmp);
-        println!("{network}: first epoch {first:.1} ms, median of the others {:.1} ms", milliseconds[milliseconds.len() / 2]);
+        println!(
+            "{network}: first epoch {first:.1} ms, median of the others {:.1} ms",
+            milliseconds[milliseconds.len() / 2]
+        );
     }
     Ok(())
 }
