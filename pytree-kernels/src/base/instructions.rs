@@ -10,10 +10,10 @@ use crate::base::dtype::ArrayElement;
 /// slower.
 #[inline]
 pub(crate) fn are_portable() -> bool {
+    static PORTABLE: OnceLock<bool> = OnceLock::new();
     if cfg!(target_family = "wasm") {
         return true;
     }
-    static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
 
@@ -24,11 +24,11 @@ pub(crate) fn are_portable() -> bool {
 /// not inline large closures, or iterators of the standard library that are used at several places.
 #[inline]
 pub(crate) fn arch() -> pulp::Arch {
+    static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     // Known when the kernels are compiled, such that a web page does not have those for other instruction sets.
     if cfg!(target_family = "wasm") {
         return pulp::Arch::Scalar;
     }
-    static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
         if are_portable() {
             pulp::Arch::Scalar
