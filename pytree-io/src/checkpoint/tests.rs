@@ -407,7 +407,7 @@ fn bytes_are_those_of_the_file() {
 /// Clippy warns about functions with an error type of 128 bytes or more. A path has 24 bytes, and 32 on Windows.
 #[test]
 fn errors_are_small() {
-    assert!(size_of::<CheckpointError>() <= 72 + size_of::<std::path::PathBuf>());
+    assert!(size_of::<CheckpointError>() <= 72 + size_of::<PathBuf>());
     assert!(size_of::<pytree_core::TreeError>() <= 96);
 }
 
