@@ -284,6 +284,8 @@ mod documents {
     struct OwnTraining;
     #[doc = include_str!("../docs/how-to/serving.md")]
     struct Serving;
+    #[doc = include_str!("../docs/how-to/browser.md")]
+    struct Browser;
     #[doc = include_str!("../docs/reference/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/reference/for-pytorch-users.md")]
