@@ -6,8 +6,7 @@
 //! approximation. The tests below check that results of f32 are within two units in the last place of the exact results,
 //! and those of f64 within three units of the results of the standard library.
 //!
-//! The functions use fused multiply-adds, which round equally on every machine. They halve the time of a polynomial. Without
-//! the instruction, a fused multiply-add is a slow function call.
+//! The functions use [fused multiply-adds](super::fma), which round equally on every machine. They halve the time of a polynomial.
 
 #![allow(
     clippy::inline_always,
@@ -22,6 +21,8 @@
     clippy::float_cmp,
     reason = "only the ends of a domain are special cases"
 )]
+
+use super::fma::Fma;
 
 /// The elementary functions of `f32` and `f64`.
 pub(crate) trait Elementary: Copy {
@@ -86,7 +87,7 @@ pub(crate) trait Steps: Sized {
 macro_rules! polynomial {
     ($x:expr; $last:expr) => { $last };
     ($x:expr; $first:expr, $($rest:expr),+) => {
-        $x.mul_add($crate::base::elementary::polynomial!($x; $($rest),+), $first)
+        $crate::base::fma::Fma::fma($x, $crate::base::elementary::polynomial!($x; $($rest),+), $first)
     };
 }
 pub(crate) use polynomial;
@@ -134,12 +135,12 @@ macro_rules! elementary {
                 let x = self;
                 // Adding `$round`, which is 1.5·2^mantissa, rounds to an integer. The low bits of the sum are this
                 // integer.
-                let shifted = x.mul_add(std::$float::consts::LOG2_E, $round);
+                let shifted = x.fma(std::$float::consts::LOG2_E, $round);
                 let n = shifted - $round;
                 let integer = shifted.to_bits().wrapping_sub(Self::to_bits($round)).cast_signed();
-                let high = n.mul_add(-$ln2_high, x);
-                let r = n.mul_add(-$ln2_low, high);
-                let error = n.mul_add(-$ln2_low, high - r);
+                let high = n.fma(-$ln2_high, x);
+                let r = n.fma(-$ln2_low, high);
+                let error = n.fma(-$ln2_low, high - r);
                 (integer, r, error, r * r * elementary!(@polynomial r; $exp))
             }
 
@@ -187,8 +188,8 @@ macro_rules! elementary {
                 let z = s * s;
                 let remainder = z * elementary!(@polynomial z; $log);
                 let half_square = 0.5 * f * f;
-                let low = s.mul_add(half_square + remainder, e * $ln2_low);
-                e.mul_add($ln2_high, f - (half_square - low))
+                let low = s.fma(half_square + remainder, e * $ln2_low);
+                e.fma($ln2_high, f - (half_square - low))
             }
         }
 
@@ -275,9 +276,9 @@ macro_rules! elementary {
                 let (n, r, error, rest) = (limited + limited).parts_of_moderate();
                 let scale = Self::power_of_two(n);
                 let rest = rest + error;
-                let y = scale.mul_add(r + rest, scale - 1.0);
+                let y = scale.fma(r + rest, scale - 1.0);
                 let quotient = y / (y + 2.0);
-                let near = 0.5 * (r + y.mul_add(-quotient, rest));
+                let near = 0.5 * (r + y.fma(-quotient, rest));
                 (if n == 0 { near } else { quotient }).copysign(self)
             }
 

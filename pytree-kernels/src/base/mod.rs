@@ -5,6 +5,7 @@ pub mod bits;
 pub mod divided;
 pub mod dtype;
 pub(crate) mod elementary;
+pub(crate) mod fma;
 pub mod fold;
 pub(crate) mod instructions;
 pub mod memory;

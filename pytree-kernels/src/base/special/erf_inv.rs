@@ -1,7 +1,7 @@
 //! The inverse of the error function.
 //!
 //! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds. So normal random numbers
-//! have the same bits as in JAX. `mul_add` rounds equally on every machine, but is slow on some machines.
+//! have the same bits as in JAX.
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,
@@ -11,6 +11,7 @@
 #![allow(clippy::float_cmp, reason = "only the ends themselves are infinite")]
 
 use crate::base::elementary::Elementary;
+use crate::base::fma::Fma;
 use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
@@ -58,7 +59,7 @@ fn log1p_f32(x: f32) -> f32 {
     );
     let square = x * x;
     let cube = x * square;
-    let near = x + square.mul_add(-0.5, cube * (numerator / denominator));
+    let near = x + square.fma(-0.5, cube * (numerator / denominator));
     if x.abs() >= 0.41421357 {
         log_f32(x + 1.0)
     } else {
@@ -82,11 +83,11 @@ fn log_f32(x: f32) -> f32 {
     let second = polynomial_f32(y, [-1.2420141e-1, 1.4249323e-1, -1.6668057e-1]);
     let third = polynomial_f32(y, [2.0000714e-1, -2.4999994e-1, 3.333333e-1]);
     let rest = first
-        .mul_add(cube, second)
-        .mul_add(cube, third)
-        .mul_add(cube, exponent * -2.1219444e-4);
-    let fraction = (-square).mul_add(0.5, y) + rest;
-    let y = exponent.mul_add(6.933594e-1, fraction);
+        .fma(cube, second)
+        .fma(cube, third)
+        .fma(cube, exponent * -2.1219444e-4);
+    let fraction = (-square).fma(0.5, y) + rest;
+    let y = exponent.fma(6.933594e-1, fraction);
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     if x >= 0.0 { y } else { f32::NAN }
