@@ -1,7 +1,5 @@
 //! What a visitor does: trains a network, changes it, and looks inside. Nothing here knows of JavaScript.
 
-use std::time::Duration;
-
 use pytree::checkpoint::{self, Bytes};
 use pytree::data::{Arrays, Batches, LastBatch, Position};
 use pytree::nn::{accuracy, softmax, summary};
@@ -129,7 +127,7 @@ impl Lesson {
             losses.push((self.step)((&mut self.run, x, y)).item::<f32>());
             self.position = next;
         }
-        let time: Duration = platform::now() - begin;
+        let time = platform::now().saturating_sub(begin);
         let (x, y) = &self.test;
         let mut network = eval(&self.run.network);
         json!({
@@ -164,7 +162,7 @@ impl Lesson {
             json!({
                 "path": row.path,
                 "kind": row.kind.map(|kind| kind.to_string()),
-                "array": row.array.as_ref().map(|array| array.to_string()),
+                "array": row.array.as_ref().map(ToString::to_string),
                 "elements": row.elements(),
                 "trained": trained.get(&row.path).is_ok(),
             })

@@ -8,6 +8,7 @@ const CLASSES: usize = 10;
 
 /// A network for images of 8 × 8 pixels, `[count, 64]`. Which one it is, is part of the treedef.
 #[derive(Module, Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a page has one network")]
 pub(crate) enum Network {
     /// Three linear layers.
     Mlp { mlp: Mlp },
