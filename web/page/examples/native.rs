@@ -5,7 +5,7 @@ fn main() -> Result<(), String> {
         let mut lesson = page::Lesson::new(0)?;
         lesson.set_network(network)?;
         let mut milliseconds = Vec::new();
-        for _ in 0..20 {
+        for _ in 0..40 {
             milliseconds.extend(lesson.train()["milliseconds"].as_f64());
         }
         let first = milliseconds.remove(0);
