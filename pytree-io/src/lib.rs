@@ -5,8 +5,6 @@
 //! - [`training`] records a run: progress, metrics, early stopping, and pictures of learning curves.
 //! - [`export`] writes programs in StableHLO to files.
 //! - [`files`] writes any file atomically.
-//!
-//! This crate uses only public functions of the other crates.
 
 pub mod checkpoint;
 pub mod data;

@@ -1,6 +1,6 @@
 //! Neural networks on pytrees: random numbers, layers, losses, optimizers and summaries.
 //!
-//! This crate consists of modules and functions of tensors, which use only public functions of the other crates. To
+//! This crate consists of modules and functions of tensors. To
 //! write your own layer, derive `Module` for a struct. To write your own optimizer, implement
 //! [`GradientTransformation`].
 //!

@@ -2,7 +2,8 @@
 //!
 //! A quantized weight is used as `integers.convert(F32) * scales`. If this is the right operand of a product, the product reads the
 //! integers. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups, the integers and the
-//! scales are read so, and multiplied afterwards. So the weight is never widened as a whole.
+//! scales are read so, and multiplied afterwards. In these forms the weight is not widened as a whole. In others it is, for instance
+//! where it is transposed.
 
 use std::sync::Arc;
 
