@@ -192,18 +192,38 @@ fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
 /// other bases.
 fn power_of_integers(block: &mut Block<'_>, base: &Value, exponent: &Value) -> Value {
     if base.dtype().kind() == NumberKind::Unsigned {
-        return block.binary("stablehlo.power", base, exponent);
+        return natural_power(block, base, exponent);
     }
     let [zero, one] = [0.0, 1.0].map(|number| block.number_like(base, number));
     let is_negative = block.comparison("LT", exponent, &zero);
     // The powers of ±1 depend only on the lowest bit of the exponent.
     let lowest = block.binary("stablehlo.and", exponent, &one);
     let exponent = block.selection(&is_negative, &lowest, exponent);
-    let power = block.binary("stablehlo.power", base, &exponent);
+    let power = natural_power(block, base, &exponent);
     let size = block.unary("stablehlo.abs", base);
     let is_other = block.comparison("NE", &size, &one);
     let is_fraction = block.binary("stablehlo.and", &is_negative, &is_other);
     block.selection(&is_fraction, &zero, &power)
+}
+
+/// Returns powers of integers with exponents of at least 0. The powers of some compilers of XLA read only the lowest six
+/// bits of an exponent, so this function multiplies the powers for six bits each.
+fn natural_power(block: &mut Block<'_>, base: &Value, exponent: &Value) -> Value {
+    const BITS: usize = 6;
+    let [shift, mask] = [6.0, 63.0].map(|number| block.number_like(exponent, number));
+    let lowest = block.binary("stablehlo.and", exponent, &mask);
+    let mut product = block.binary("stablehlo.power", base, &lowest);
+    let [mut base, mut rest] = [base.clone(), exponent.clone()];
+    for _ in 1..(8 * base.dtype().bytes()).div_ceil(BITS) {
+        for _ in 0..BITS {
+            base = block.binary(MULTIPLY, &base, &base);
+        }
+        rest = block.binary("stablehlo.shift_right_logical", &rest, &shift);
+        let digit = block.binary("stablehlo.and", &rest, &mask);
+        let power = block.binary("stablehlo.power", &base, &digit);
+        product = block.binary(MULTIPLY, &product, &power);
+    }
+    product
 }
 
 /// Returns the remainder of a division of integers. The remainder of a division by zero is the dividend.
