@@ -1,5 +1,7 @@
 //! Operations of other crates, under all transformations.
 
+mod wrong_rules;
+
 use std::fmt;
 
 use pytree_transform::extend::{
@@ -297,7 +299,7 @@ fn missing_and_wrong_rules_are_named_with_the_line() {
     .message;
     assert!(
         other.contains("the evaluation rule of `bare` at ")
-            && other.contains("returned i32[2] for result 0: expected f32[2]"),
+            && other.contains("number 0 of the results is i32[2]: expected f32[2]"),
         "{other}"
     );
 }

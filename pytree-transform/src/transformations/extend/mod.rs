@@ -6,3 +6,4 @@
 
 pub(crate) mod custom_op;
 pub(crate) mod primitive;
+mod rule;

@@ -1,7 +1,8 @@
 //! Primitives of other crates.
 
-use std::fmt::{self, Display};
-use std::hash::Hash;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_derive::panicking_twin;
@@ -16,8 +17,9 @@ use crate::tensor::primitive::{
     Primitive as EnginePrimitive, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind, current_line, in_rule};
+use crate::tensor::trace::{bind, current_line};
 use crate::transformations::control::loops::map;
+use crate::transformations::extend::rule::{Rule, different, not_derivative, not_examples};
 
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
@@ -170,15 +172,20 @@ pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
 /// `#[track_caller]`.
 ///
 /// # Panics
-/// Panics if the operands do not fit the primitive. When the primitive runs, panics if a rule returns another number of results,
-/// or results of other dtypes or shapes, than the shape rule.
+/// Panics if the operands do not fit the primitive. When a transformation calls a rule, panics if the rule returns another number
+/// of values, or values of other dtypes, shapes or numbers of examples, than the shape rule determines. Messages of a rule, also of
+/// its panics, have the primitive, the rule and the line of the caller.
 #[panicking_twin(apply, Shape)]
 #[track_caller]
 pub fn try_apply<P: Primitive>(
     primitive: &P,
     operands: &[&Tensor],
 ) -> Result<Vec<Tensor>, TensorError> {
-    let results = bind(&Opened(primitive.clone()), operands)?;
+    let opened = Opened {
+        primitive: primitive.clone(),
+        line: current_line(),
+    };
+    let results = bind(&opened, operands)?;
     Ok(results.into_vec())
 }
 
@@ -217,65 +224,85 @@ pub fn each_example<P: Primitive>(
 }
 
 /// A primitive of another crate, as a primitive of the engine.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Opened<P>(P);
+#[derive(Clone, Debug)]
+struct Opened<P> {
+    primitive: P,
+    /// The line that applied the primitive, for messages.
+    line: &'static Location<'static>,
+}
+
+impl<P: Primitive> PartialEq for Opened<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.primitive == other.primitive
+    }
+}
+
+impl<P: Primitive> Eq for Opened<P> {}
+
+impl<P: Primitive> Hash for Opened<P> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.primitive.hash(hasher);
+    }
+}
 
 impl<P: Primitive> Opened<P> {
-    /// Checks how many values a rule returned.
-    fn check_count(&self, rule: &str, what: impl Display, found: usize, expected: usize) {
-        assert!(
-            found == expected,
-            "the {rule} rule of `{}` at {} returned {found} {what}: expected {expected}",
-            self.0.name(),
-            current_line()
-        );
+    fn rule(&self, name: &'static str) -> Rule {
+        Rule {
+            name,
+            operation: self.primitive.name(),
+            line: self.line,
+        }
     }
 
-    /// Returns the number of the results for operands.
-    fn num_results<'a>(&self, operands: impl Iterator<Item = &'a AbstractArray>) -> usize {
-        or_panic(self.0.shape(&operands.collect::<Vec<_>>())).len()
+    /// Returns the dtypes and shapes of the results for operands that the shape rule accepts.
+    fn expected<'a>(
+        &self,
+        operands: impl Iterator<Item = &'a AbstractArray>,
+    ) -> Outputs<AbstractArray> {
+        let operands: Vec<&AbstractArray> = operands.collect();
+        self.rule("shape")
+            .run(|| or_panic(self.abstract_evaluation(&operands)))
     }
 }
 
 impl<P: Primitive> EnginePrimitive for Opened<P> {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.primitive.name()
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        self.0.shape(operands).map(Outputs::from_vec)
+        let results = self.rule("shape").run(|| self.primitive.shape(operands));
+        results.map(Outputs::from_vec)
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let operands: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
-        let infos: Vec<&AbstractArray> = operands.iter().map(Tensor::info).collect();
-        let expected = or_panic(self.0.shape(&infos));
-        let results = self.0.evaluate(&operands);
+        let expected = self.expected(operands.iter().map(Tensor::info));
+        let rule = self.rule("evaluation");
+        let results = rule.run(|| self.primitive.evaluate(&operands));
         // An operand that is a result, and that nothing else holds, is not copied.
         drop(operands);
-        self.check_count("evaluation", "results", results.len(), expected.len());
-        let checked = results.into_iter().zip(expected).enumerate();
-        checked
-            .map(|(position, (result, expected))| {
-                assert!(
-                    *result.info() == expected,
-                    "the evaluation rule of `{}` at {} returned {} for result {position}: expected {expected}",
-                    self.0.name(),
-                    current_line(),
-                    result.info()
-                );
-                let array = Arc::clone(or_panic(result.value()));
-                drop(result);
-                Arc::unwrap_or_clone(array)
-            })
-            .collect()
+        rule.check("results", &results, &expected, |result, expected| {
+            different(result.info(), expected)
+        });
+        let array = |result: Tensor| {
+            let array = Arc::clone(rule.run(|| or_panic(result.value())));
+            drop(result);
+            Arc::unwrap_or_clone(array)
+        };
+        results.into_iter().map(array).collect()
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        let expected = self.num_results(primals.iter().map(Tensor::info));
-        let (results, tangents) = in_rule(current_line(), || self.0.jvp(primals, tangents));
-        self.check_count("JVP", "results", results.len(), expected);
-        self.check_count("JVP", "tangents", tangents.len(), expected);
+        let expected = self.expected(primals.iter().map(Tensor::info));
+        let rule = self.rule("JVP");
+        let (results, tangents) = rule.run(|| self.primitive.jvp(primals, tangents));
+        rule.check("results", &results, &expected, |result, expected| {
+            different(result.info(), expected)
+        });
+        rule.check("tangents", &tangents, &expected, |tangent, result| {
+            not_derivative(tangent.as_ref(), Some(result))
+        });
         (results.into(), tangents.into())
     }
 
@@ -287,14 +314,35 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
                 Linear::Known(value) => Operand::Known(value.clone()),
             })
             .collect();
-        let found = in_rule(current_line(), || self.0.transpose(cotangents, &operands));
-        self.check_count("transpose", "cotangents", found.len(), operands.len());
+        let rule = self.rule("transpose");
+        let found = rule.run(|| self.primitive.transpose(cotangents, &operands));
+        rule.check("cotangents", &found, &operands, |cotangent, operand| {
+            let of = match operand {
+                Operand::Linear(info) => Some(info),
+                Operand::Known(_) => None,
+            };
+            not_derivative(cotangent.as_ref(), of)
+        });
         found.into()
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let (results, axes) = in_rule(current_line(), || self.0.batch(operands, axes, batch.size));
-        self.check_count("batching", "batch axes", axes.len(), results.len());
+        let mut examples: Vec<AbstractArray> =
+            operands.iter().map(|it| it.info().clone()).collect();
+        for (example, axis) in examples.iter_mut().zip(axes) {
+            if let Some(axis) = *axis {
+                example.shape.remove(axis);
+            }
+        }
+        let expected = self.expected(examples.iter());
+        let rule = self.rule("batching");
+        let (results, axes) = rule.run(|| self.primitive.batch(operands, axes, batch.size));
+        rule.check("results", &results, &expected, |_, _| None);
+        rule.check("batch axes", &axes, &expected, |_, _| None);
+        let examples: Vec<_> = axes.iter().zip(&expected).collect();
+        rule.check("results", &results, &examples, |result, (axis, example)| {
+            not_examples(result.info(), **axis, example, batch.size)
+        });
         (results.into(), axes.into())
     }
 
@@ -304,20 +352,15 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
         operands: &[Value],
         results: &[&AbstractArray],
     ) -> Lowered {
-        let values = self.0.lower(block, operands, results)?;
-        self.check_count("lowering", "values", values.len(), results.len());
-        for (position, (value, expected)) in values.iter().zip(results).enumerate() {
-            assert!(
-                value.info() == *expected,
-                "the lowering rule of `{}` returned {} for result {position}: expected {expected}",
-                self.0.name(),
-                value.info()
-            );
-        }
+        let rule = self.rule("lowering");
+        let values = rule.run(|| self.primitive.lower(block, operands, results))?;
+        rule.check("values", &values, results, |value, expected| {
+            different(value.info(), expected)
+        });
         Ok(values.into())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_parameters(f)
+        self.primitive.write_parameters(f)
     }
 }
