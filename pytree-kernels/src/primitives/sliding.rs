@@ -1,5 +1,7 @@
 //! The geometry of windows that slide along one axis. Convolutions and reductions of windows share this geometry.
 
+use std::ops::Range;
+
 /// Windows that slide along one axis. The elements of the axis are first spread out by `dilation` and then padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sliding {
@@ -106,6 +108,14 @@ impl Progression {
         let count = limit.saturating_sub(first).div_ceil(step);
         Self { first, step, count }
     }
+
+    fn part(self, range: Range<usize>) -> Self {
+        Self {
+            first: self.first + range.start * self.step,
+            count: range.len(),
+            ..self
+        }
+    }
 }
 
 /// A part of the windows, with those window elements that are at an element of the array. A window element in a gap
@@ -154,6 +164,51 @@ impl Phase {
             ..self
         })
     }
+}
+
+impl Phase {
+    /// Returns the range of the elements of a window that are not padding.
+    fn inside(&self, window: usize) -> Range<usize> {
+        let start = self.base + (window * self.window_step).cast_signed();
+        inside(start, self.element_step, self.elements.count, self.length)
+    }
+
+    /// Returns whether no window has padding.
+    pub(crate) fn is_inside(&self) -> bool {
+        let all = 0..self.elements.count;
+        self.inside(0) == all && self.inside(self.windows.count - 1) == all
+    }
+
+    /// Divides the phase into phases without padding. Windows without elements are omitted.
+    pub(crate) fn apart(&self) -> Vec<Self> {
+        let mut phases: Vec<Self> = Vec::new();
+        let mut last = 0..0;
+        for window in 0..self.windows.count {
+            let elements = self.inside(window);
+            match phases.last_mut() {
+                _ if elements.is_empty() => {}
+                Some(phase) if elements == last => phase.windows.count += 1,
+                _ => phases.push(Self {
+                    windows: self.windows.part(window..window + 1),
+                    elements: self.elements.part(elements.clone()),
+                    base: self.base
+                        + (window * self.window_step + elements.start * self.element_step)
+                            .cast_signed(),
+                    ..*self
+                }),
+            }
+            last = elements;
+        }
+        phases
+    }
+}
+
+/// Returns the indices `i` below `count` for which `start + i · step` is at least 0 and less than `length`.
+pub(crate) fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
+    let first = start.min(0).unsigned_abs().div_ceil(step);
+    let room = (length.cast_signed() - start).max(0).cast_unsigned();
+    let end = room.div_ceil(step).min(count);
+    first.min(end)..end
 }
 
 fn greatest_common_divisor(left: usize, right: usize) -> usize {

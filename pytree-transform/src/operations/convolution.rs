@@ -25,6 +25,9 @@ use crate::tensor::Tensor;
 /// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: the
 /// operation is a correlation, as is usual in deep learning.
 ///
+/// Padding, and the gaps of a dilated input, contribute nothing to a result or a gradient, also where the kernel is NaN or
+/// infinite. On devices, XLA computes convolutions, and may multiply such an element of the kernel by 0, which is NaN.
+///
 /// # Examples
 /// ```
 /// use pytree_transform::{DType, Tensor, convolution::{Convolution, Padding}};

@@ -15,6 +15,7 @@ use crate::base::array::{give_back, reused};
 use crate::base::instructions::dispatch;
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::Factor;
+use crate::primitives::sliding::inside;
 
 /// The number of partial sums of a kernel's gradient. Each partial sum adds a part of the rows.
 const SUMS: usize = 16;
@@ -80,14 +81,6 @@ impl Problem {
     fn line_count(&self) -> usize {
         self.rows() / self.leading().0.rows
     }
-}
-
-/// Returns the indices `i` below `count` for which `start + i · step` is at least 0 and less than `length`.
-pub(super) fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
-    let first = start.min(0).unsigned_abs().div_ceil(step);
-    let room = (length.cast_signed() - start).max(0).cast_unsigned();
-    let end = room.div_ceil(step).min(count);
-    first.min(end)..end
 }
 
 /// Multiplies windows by the kernel `[space…, features]`. The result is `[batch, space…, features]`.

@@ -43,7 +43,11 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Writes the result to `target`, and continues with its regions. Computes one phase after the other.
+    /// Writes the result to `target`, and continues with its regions.
+    ///
+    /// Padding contributes nothing to a sum, but the blocks of windows have zeros in its place, whose products with NaN and
+    /// infinities of the kernel are NaN. So a kernel with such elements takes phases without padding. The shorter of the kernel and
+    /// the result shows whether there are any.
     pub(super) fn convolve<T: Number + Factor + Pod>(
         &self,
         phases: &[Vec<Phase>],
@@ -53,8 +57,45 @@ impl Parts<'_> {
         then: Option<Then<'_>>,
     ) {
         let input = self.input.of(input);
+        let is_padded = input.dtype().is_float() && self.multiplies_padding(phases);
+        if !is_padded || (kernel.info.len() <= target.elements() && are_finite(T::of(kernel))) {
+            return self.convolve_phases(phases, &input, kernel, target, then);
+        }
+        let elements = target.elements();
+        if kernel.info.len() > elements {
+            self.convolve_phases(phases, &input, kernel, target.from(0), None);
+        }
+        if kernel.info.len() <= elements
+            || !are_finite(target.slice(0, elements)) && !are_finite(T::of(kernel))
+        {
+            let apart = |phases: &Vec<Phase>| phases.iter().flat_map(Phase::apart).collect();
+            let apart: Vec<Vec<Phase>> = phases.iter().map(apart).collect();
+            self.convolve_phases(&apart, &input, kernel, target.from(0), None);
+        }
+        if let Some(then) = then {
+            (then.run)(Region::between(0, elements));
+        }
+    }
+
+    /// Returns whether a matrix product multiplies padding by the kernel.
+    fn multiplies_padding(&self, phases: &[Vec<Phase>]) -> bool {
+        let mut all = phases.iter().flatten();
+        let first: Option<Vec<Phase>> = phases.iter().map(|of| of.first().copied()).collect();
+        let is_product = |first: Vec<Phase>| !self.problem(&first).is_depthwise();
+        all.any(|phase| !phase.is_inside()) && first.is_some_and(is_product)
+    }
+
+    /// Computes one phase after the other.
+    fn convolve_phases<T: Number + Factor + Pod>(
+        &self,
+        phases: &[Vec<Phase>],
+        input: &Array,
+        kernel: &Array,
+        mut target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
         if let Some(phase) = self.whole(phases) {
-            return self.convolve_phase(&phase, &input, kernel, target, then);
+            return self.convolve_phase(&phase, input, kernel, target, then);
         }
         let elements = target.elements();
         target.slice_mut(0, elements).fill(T::default());
@@ -70,7 +111,7 @@ impl Parts<'_> {
             let (_, behind) = self.first_axes();
             let windows = Selected::all(&self.of_result).selected(behind, windows);
             let mut part = reused::<T>(windows.lengths.iter().product());
-            self.convolve_phase(&phase, &input, kernel, Target::new(&mut part), None);
+            self.convolve_phase(&phase, input, kernel, Target::new(&mut part), None);
             let target = target.slice_mut(windows.offset, elements - windows.offset);
             add_by_strides(&part, target, &windows.lengths, &windows.steps, |_, new| {
                 new
@@ -179,6 +220,16 @@ impl Parts<'_> {
             features: self.of_result[self.of_result.len() - 1],
         }
     }
+}
+
+/// Returns whether no element is NaN or infinite. Such an element times 0 is NaN.
+fn are_finite<T: Number>(elements: &[T]) -> bool {
+    let zero = T::default();
+    // Without an early exit, so that the compiler vectorises the inner loop.
+    let is_finite = |all, element: &T| all & (element.times(zero) == zero);
+    elements
+        .chunks(1024)
+        .all(|it| it.iter().fold(true, is_finite))
 }
 
 /// Elements of an array: the length of each axis, the distance of neighbours, and the position of the first element.

@@ -8,8 +8,8 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pytree_base::bug::bug;
 use smallvec::SmallVec;
 
-use super::depthwise::inside;
 use super::problem::Problem;
+use crate::primitives::sliding::inside;
 
 /// The least number of neighbouring elements that are copied by the system's copy function.
 const LONG: usize = 32;

@@ -132,6 +132,15 @@ fn kernels_follow_convolutions() {
         check(&shapes, function);
         check_in(DType::F64, &shapes, function);
     }
+    // Padding contributes nothing where the kernel is NaN. The kernel has fewer elements than the result, and more.
+    let with_nans: Function = |x| {
+        let kernel = x[1].log();
+        let product = Convolution::new([1, 1], Padding::Same).apply(&x[0], &kernel);
+        vec![(product * 2.0).isnan().convert(x[0].dtype())]
+    };
+    for x in [[4, 16, 16, 8], [1, 3, 3, 8]] {
+        check(&[&x, &[3, 3, 8, 16]], with_nans);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@ use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
 use smallvec::smallvec;
 
-use super::convolve;
+use super::{convolve, rules};
 use crate::primitives::convert::convert;
 use crate::primitives::shape::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
@@ -227,6 +227,115 @@ fn convolutions_match_definition() {
     }
 }
 
+/// Puts NaN and infinities in place of some elements.
+fn with_specials(tensor: &Tensor, draw: &mut Draw) -> Tensor {
+    let special = |element: &f64| match draw.below(6) {
+        0 => f64::NAN,
+        1 => f64::INFINITY,
+        2 => f64::NEG_INFINITY,
+        _ => *element,
+    };
+    let elements: Vec<f64> = tensor.to_vec::<f64>().iter().map(special).collect();
+    Tensor::new(tensor.shape(), elements)
+}
+
+#[test]
+fn padding_contributes_nothing() {
+    let mut draw = Draw(5);
+    for case in cases(2000) {
+        let mut convolution = case.convolution.clone();
+        // Windows that lie entirely in the padding, and more of them than elements.
+        if let Some(padding) = convolution.padding.first_mut() {
+            padding.1 += draw.between(0, 5);
+        }
+        let [input, kernel] = case.operands();
+        let mut operands = [input, with_specials(&kernel, &mut draw)];
+        if draw.below(2) == 0 {
+            operands[0] = with_specials(&operands[0], &mut draw);
+        }
+        let expected = slow(&convolution, &operands[0], &operands[1]);
+        poison(expected.shape());
+        let found = convolve(&convolution, &operands[0], &operands[1]).unwrap();
+        assert_close(&found, &expected, 1e-13);
+        // Specials and small whole numbers are exact in narrow dtypes.
+        let [input, kernel] = operands.map(|operand| (operand * 3.0).round());
+        let expected = slow(&convolution, &input, &kernel);
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let [input, kernel] = [&input, &kernel].map(|it| convert(it, dtype).unwrap());
+            let found = convolve(&convolution, &input, &kernel).unwrap();
+            assert_close(&found, &convert(&expected, dtype).unwrap(), 0.0);
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the numbers of elements are small whole numbers"
+)]
+/// Returns the cotangents of both operands by their definition: each result that reads an element multiplies it by one element of the
+/// other operand.
+fn slow_cotangents(
+    convolution: &Convolution,
+    operands: &[Tensor; 2],
+    cotangent: &Tensor,
+) -> [Tensor; 2] {
+    let cotangents = cotangent.to_vec::<f64>();
+    let numbered = |tensor: &Tensor| {
+        Tensor::new(
+            tensor.shape(),
+            (1..=tensor.len()).map(|it| it as f64).collect::<Vec<_>>(),
+        )
+    };
+    [0, 1].map(|position| {
+        let (operand, other) = (&operands[position], &operands[1 - position]);
+        let values = other.to_vec::<f64>();
+        let of_element = |element: usize| {
+            let mut unit = vec![0.0; operand.len()];
+            unit[element] = 1.0;
+            let unit = Tensor::new(operand.shape(), unit);
+            // The number of the other operand's element, or 0 if the result does not read this element.
+            let read = match position {
+                0 => slow(convolution, &unit, &numbered(other)),
+                _ => slow(convolution, &numbered(other), &unit),
+            };
+            let terms = read.to_vec::<f64>().into_iter().zip(&cotangents);
+            let terms = terms.filter(|(read, _)| *read > 0.0);
+            terms
+                .map(|(read, cotangent)| values[read as usize - 1] * cotangent)
+                .sum::<f64>()
+        };
+        Tensor::new(
+            operand.shape(),
+            (0..operand.len()).map(of_element).collect::<Vec<_>>(),
+        )
+    })
+}
+
+#[test]
+fn padding_contributes_nothing_to_derivatives() {
+    let mut draw = Draw(9);
+    for case in cases(300) {
+        let convolution = &case.convolution;
+        let [input, kernel] = case.operands();
+        if input.len().max(kernel.len()) > 200 {
+            continue;
+        }
+        let kernel = with_specials(&kernel, &mut draw);
+        let shape = convolution
+            .result_shape(input.shape(), kernel.shape())
+            .unwrap();
+        let cotangent = with_specials(&noise(&shape, 3), &mut draw);
+        let operands = [input, kernel];
+        let expected = slow_cotangents(convolution, &operands, &cotangent);
+        let [input, kernel] = &operands;
+        let of_input = rules::cotangent_of_input(convolution, &cotangent, input.info(), kernel);
+        assert_close(&of_input, &expected[0], 1e-13);
+        let of_kernel = rules::cotangent_of_kernel(convolution, &cotangent, input, kernel.info());
+        assert_close(&of_kernel, &expected[1], 1e-13);
+    }
+}
+
 #[test]
 fn whole_numbers_convolve_exactly() {
     for case in cases(500) {
@@ -318,6 +427,10 @@ fn long_convolutions_match_definition() {
         let expected = slow(&convolution, &x, &k);
         poison(expected.shape());
         assert_close(&convolve(&convolution, &x, &k).unwrap(), &expected, 1e-13);
+        let k_special = with_specials(&k, &mut Draw(3));
+        let expected = slow(&convolution, &x, &k_special);
+        let found = convolve(&convolution, &x, &k_special).unwrap();
+        assert_close(&found, &expected, 1e-12);
         // The derivatives are linear, so the inner products are exact up to rounding.
         check_transpose(&convolution, &[x.clone(), k.clone()], 0);
         check_transpose(&convolution, &[x, k], 1);

@@ -49,7 +49,7 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
     for (found, expected) in as_f64(found).into_iter().zip(as_f64(expected)) {
         let close = (found - expected).abs() <= tolerance * expected.abs().max(1.0);
         assert!(
-            close || (found.is_nan() && expected.is_nan()),
+            close || found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()),
             "{found} is not {expected}"
         );
     }
