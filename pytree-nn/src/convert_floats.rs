@@ -46,34 +46,35 @@ use pytree_transform::{DType, Tensor};
 #[must_use]
 #[track_caller]
 pub fn convert_floats<M: PytreeOf<Tensor>>(model: &M, dtype: DType) -> M {
+    check_float(dtype);
+    let mut kinds = graph::structure(model).leaf_kinds().into_iter();
+    graph::map(model, |leaf: &Tensor| {
+        converted(leaf, kinds.next().flatten().as_ref(), dtype)
+    })
+}
+
+/// Panics if the floats of a model cannot be converted to `dtype`.
+#[track_caller]
+pub(crate) fn check_float(dtype: DType) {
     assert!(
         dtype.is_float(),
         "cannot convert the floats of a model to {dtype}: expected a float dtype; to convert a single tensor to another dtype, use `.convert(…)`"
     );
-    map_with_kinds(model, |leaf, kind| {
-        if !leaf.dtype().is_float() || is_in::<Metric>(kind) {
-            leaf.clone()
-        } else if is_in::<BatchStat>(kind) || is_in::<OptState>(kind) {
-            leaf.convert(dtype.max(DType::F32))
-        } else {
-            leaf.convert(dtype)
-        }
-    })
 }
 
-/// Returns the model with each tensor replaced by the result of `function`, which receives the tensor and its kind.
-pub(crate) fn map_with_kinds<M: PytreeOf<Tensor>>(
-    model: &M,
-    mut function: impl FnMut(&Tensor, Option<LeafKind>) -> Tensor,
-) -> M {
-    let mut kinds = graph::structure(model).leaf_kinds().into_iter();
-    graph::map(model, |leaf: &Tensor| {
-        function(leaf, kinds.next().flatten())
-    })
+/// Returns a leaf of a model whose floats are converted to `dtype`.
+pub(crate) fn converted(leaf: &Tensor, kind: Option<&LeafKind>, dtype: DType) -> Tensor {
+    if !leaf.dtype().is_float() || is_in::<Metric>(kind) {
+        leaf.clone()
+    } else if is_in::<BatchStat>(kind) || is_in::<OptState>(kind) {
+        leaf.convert(dtype.max(DType::F32))
+    } else {
+        leaf.convert(dtype)
+    }
 }
 
 /// Returns whether a leaf is a state of the collection `C`.
-fn is_in<C: pytree_core::kind::Collection>(kind: Option<LeafKind>) -> bool {
+fn is_in<C: pytree_core::kind::Collection>(kind: Option<&LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(found)) if found.is_in(&CollectionId::of::<C>()))
 }
 

@@ -1,9 +1,11 @@
 //! Mixed precision: the forward pass is computed in half precision, while the parameters stay in f32.
 
-use pytree_core::{LeafKind, PytreeOf, Static, graph};
+use pytree_core::boundary::{call_with_leaves, flatten_with_references};
+use pytree_core::{LeafKind, PytreeOf, Static};
 use pytree_transform::{DType, Tensor};
 
-use crate::convert_floats::{convert_floats, map_with_kinds};
+use crate::convert_floats::{check_float, convert_floats, converted};
+use crate::error::or_panic;
 
 /// The dtypes of a mixed-precision computation (Micikevicius et al. 2018, "Mixed precision training", section 3.1).
 ///
@@ -78,7 +80,8 @@ impl MixedPrecision {
 
     /// Runs a forward pass on the converted model, and keeps the states that the forward pass changes, such as running
     /// statistics. The changed states are converted back to their original dtypes and written to `model`. The
-    /// parameters of `model` do not change.
+    /// parameters of `model` do not change. The references of `model` keep their identity, and so do the shared nodes that
+    /// `forward` does not replace. States at new paths, such as sown values, are stored as they are.
     ///
     /// Running statistics are not converted to the dtype of the forward pass: see [`convert_floats`]. In a layer of your
     /// own, mark them with `#[state(BatchStat)]`, and convert them where they meet the input:
@@ -98,29 +101,29 @@ impl MixedPrecision {
     /// ```
     ///
     /// # Panics
-    /// If the dtype of the forward pass is not a float, or if `forward` changes the number of leaves of the model.
+    /// If the dtype of the forward pass is not a float.
     #[track_caller]
     pub fn compute_mut<M: PytreeOf<Tensor>, R>(
         &self,
         model: &mut M,
         forward: impl FnOnce(&mut M) -> R,
     ) -> R {
-        let mut converted = self.compute(model);
-        let (before, _) = graph::flatten::<Tensor, M>(&converted);
-        let result = forward(&mut converted);
-        let (changed, _) = graph::flatten::<Tensor, M>(&converted);
-        assert!(
-            changed.len() == before.len(),
-            "cannot write the states of a forward pass back: expected {} leaves, found {}; change the structure of the model outside of the forward pass",
-            before.len(),
-            changed.len()
-        );
-        let mut leaves = before.into_iter().zip(changed);
-        *model = map_with_kinds(model, |leaf, kind| match (leaves.next(), kind) {
-            (Some((before, changed)), Some(LeafKind::State(_))) => written(leaf, &before, &changed),
-            _ => leaf.clone(),
-        });
-        result
+        check_float(self.compute);
+        let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(model);
+        let kinds = treedef.leaf_kinds();
+        let convert = |(leaf, kind): (&Tensor, &Option<LeafKind>)| {
+            converted(leaf, kind.as_ref(), self.compute)
+        };
+        let lent: Vec<Tensor> = leaves.iter().zip(&kinds).map(convert).collect();
+        let restore = |before: Option<usize>, leaf: Tensor| match before {
+            Some(at) if kinds[at].as_ref().is_some_and(LeafKind::is_state) => {
+                written(&leaves[at], &lent[at], &leaf)
+            }
+            Some(at) => leaves[at].clone(),
+            None => leaf,
+        };
+        let (nodes, lent) = ((&treedef, &references), lent.clone());
+        or_panic(call_with_leaves(model, nodes, lent, forward, restore))
     }
 }
 

@@ -16,6 +16,7 @@
 mod close;
 mod dynamic;
 mod equality;
+mod features;
 mod graphs;
 mod interpreter;
 mod narrow;

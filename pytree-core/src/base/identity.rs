@@ -98,17 +98,6 @@ impl IdentityMap {
         self.table.get(&identity).copied()
     }
 
-    /// Returns a map that contains only the given identities, with their numbers unchanged.
-    pub(crate) fn only(&self, identities: impl Iterator<Item = NodeIdentity>) -> Self {
-        let mut kept = Self::default();
-        for identity in identities {
-            if let Some(number) = self.get(identity) {
-                kept.insert_as(identity, number);
-            }
-        }
-        kept
-    }
-
     /// Returns the next number: the count of all assigned and skipped numbers.
     pub(crate) fn len(&self) -> usize {
         self.next

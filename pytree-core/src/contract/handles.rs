@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -87,8 +87,6 @@ pub struct References {
     /// The handles of all references and shared nodes, indexed by the number that aliases use. `None` if the handle was
     /// not requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
-    /// Whether shared nodes, and not only references, are recognized when they are visited again.
-    knows_shared: bool,
     /// The index in `nodes` of each node, by the identity of the node. Computed at the first request. Boxed, because
     /// every call moves this struct.
     numbers: OnceCell<Box<IdentityMap>>,
@@ -136,11 +134,23 @@ impl References {
     /// Returns the same references without the shared nodes. A later visit does not recognize the removed shared nodes.
     #[must_use]
     pub fn without_shared(self) -> Self {
-        Self {
-            knows_shared: false,
-            numbers: OnceCell::new(),
-            ..self
+        self.retained(|_| false)
+    }
+
+    /// Returns the same references, and only the shared nodes for whose indices `keeps` returns true.
+    pub(crate) fn retained(mut self, keeps: impl Fn(u32) -> bool) -> Self {
+        if self.nodes.len() == self.cells.len() {
+            return self;
         }
+        let references: HashSet<NodeIdentity> = self.identities().into_iter().collect();
+        for (node, number) in self.nodes.iter_mut().zip(0..) {
+            let is_reference = |node| references.contains(&NodeIdentity::of(node));
+            if !keeps(number) && !node.as_ref().is_some_and(is_reference) {
+                *node = None;
+            }
+        }
+        self.numbers = OnceCell::new();
+        self
     }
 
     /// Adds the references of another value that the same call has read. Afterwards, the call writes to references only
@@ -252,11 +262,7 @@ impl References {
                     numbers.insert_as(NodeIdentity::of(node), number);
                 }
             }
-            if self.knows_shared {
-                return Box::new(numbers);
-            }
-            let references = self.cells.iter().map(AnyReference::identity);
-            Box::new(numbers.only(references))
+            Box::new(numbers)
         });
         numbers.get(identity)
     }
@@ -320,7 +326,6 @@ impl Default for References {
         Self {
             cells: Vec::new(),
             nodes: Vec::new(),
-            knows_shared: true,
             numbers: OnceCell::new(),
             read: None,
         }

@@ -120,25 +120,28 @@ struct OpenNode {
     parts: usize,
 }
 
-/// Determines which existing references get new contents when a value with these references is unflattened.
+/// Determines which existing references and shared nodes get new values when a value with these nodes is unflattened.
+///
+/// A reference keeps its identity, and its new value replaces its content. A shared node never changes, so a new node is
+/// built for a new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// All references keep their contents, and existing shared nodes are reused, because nothing has changed.
+    /// No value is new: references keep their contents, and existing shared nodes are reused.
     Same,
-    /// All references keep their contents, but shared nodes are built again.
-    Kept,
-    /// The new values replace the contents of all references.
+    /// All values are new.
     Written,
-    /// A new value replaces the content of the reference at position `i` if element `i` of the slice is true.
+    /// The value of the reference or shared node with the index `i` in the treedef is new if element `i` of the slice is
+    /// true.
     WrittenAt(&'a [bool]),
 }
 
 impl Contents<'_> {
-    pub(crate) fn is_written(self, position: usize) -> bool {
+    /// Returns whether the value of the reference or shared node `number` is new.
+    pub(crate) fn is_written(self, number: usize) -> bool {
         match self {
-            Self::Same | Self::Kept => false,
+            Self::Same => false,
             Self::Written => true,
-            Self::WrittenAt(written) => written.get(position) == Some(&true),
+            Self::WrittenAt(written) => written.get(number) == Some(&true),
         }
     }
 }
@@ -395,13 +398,14 @@ impl<'a> Unflattener<'a> {
     #[cold]
     fn wrong_static(&self, stored: Option<&StaticBox>, expected: &'static str) -> TreeError {
         let path = self.treedef.path_of(self.node.saturating_sub(1));
-        match stored.and_then(StaticBox::downcast_ref) {
-            Some(StaticData::Opaque { type_name, text }) => TreeError::OpaqueStatic {
+        let data: Option<&StaticData> = stored.and_then(StaticBox::downcast_ref);
+        match data.and_then(StaticData::first_opaque) {
+            Some((type_name, text)) => TreeError::OpaqueStatic {
                 path,
-                type_name: type_name.clone(),
-                text: text.clone(),
+                type_name: type_name.to_owned(),
+                text: text.to_owned(),
             },
-            _ => TreeError::StaticType { path, expected },
+            None => TreeError::StaticType { path, expected },
         }
     }
 

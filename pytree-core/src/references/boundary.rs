@@ -9,10 +9,14 @@
 //! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
 //! references that were read are unchanged. Otherwise, the call returns a [conflict](TreeError::is_conflict) error.
 
+mod agreement;
+mod lent;
 mod outcome;
 mod places;
 mod visited;
 
+pub use self::agreement::BranchLeaf;
+pub use self::lent::call_with_leaves;
 pub use self::outcome::Outcome;
 pub use self::places::ReferencePlace;
 pub use self::visited::Visited;
@@ -26,6 +30,7 @@ use crate::contract::pytree::{Pytree, PytreeOf, rebuilt};
 pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside};
 use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
 
 /// Flattens a value as a graph and returns its leaves, its treedef and its references.
@@ -262,8 +267,10 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
 
 /// Unflattens a flattened value after some of its leaves have changed.
 ///
-/// The value keeps its references. `is_changed` receives the position of a leaf. A reference is written if `is_changed`
-/// returns true for at least one leaf in the content of the reference.
+/// `is_changed` receives the position of a leaf. The value keeps its references, and a reference is written if its content
+/// has changed. The value also keeps the shared nodes whose values have not changed, so they are still shared with values
+/// outside. A changed shared node is replaced by a new node at all its paths in the value, and values outside keep the old
+/// node.
 ///
 /// # Errors
 /// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.
@@ -273,12 +280,11 @@ pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     references: &References,
     mut is_changed: impl FnMut(usize) -> bool,
 ) -> Result<T, TreeError> {
-    if references.is_empty() {
-        return unflatten_with_new_references(treedef, leaves).map(|(value, _)| value);
-    }
-    let written: Vec<bool> = treedef
-        .reference_leaves()
-        .map(|mut leaves| leaves.any(&mut is_changed))
-        .collect();
+    let mut leaf = 0;
+    let written = treedef.numbered_changes(|node| {
+        let is_leaf = node.kind() == NodeKind::Leaf;
+        leaf += usize::from(is_leaf);
+        is_leaf && is_changed(leaf - 1)
+    });
     unflatten_with_references(treedef, leaves, references, Contents::WrittenAt(&written))
 }

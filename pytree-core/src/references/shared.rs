@@ -28,6 +28,11 @@ use crate::node::shape;
 /// compares the identities. The value never changes, so a node may be the key of a map, although Clippy's lint
 /// `mutable_key_type` warns.
 ///
+/// A function that updates a value in place, such as [`partition::update`](crate::partition::update) or a transformation,
+/// keeps each shared node whose value it does not write. A node whose value it writes is replaced by a new node at all paths
+/// in the updated value. Owners outside of the updated value keep the old node, as clones of an `Arc` do: update the whole
+/// value that contains the tie, or use a [`Ref`](crate::Ref), which changes for all its owners.
+///
 /// # Examples
 /// ```
 /// use pytree_core::{graph, tree, Shared};

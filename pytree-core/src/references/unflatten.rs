@@ -7,7 +7,7 @@ use crate::base::error::TreeError;
 use crate::contract::commit::Staged;
 use crate::contract::handles::{AnyCell, AnyReference};
 use crate::contract::pytree::Pytree;
-use crate::contract::unflatten::{Contents, Numbered, Unflattener};
+use crate::contract::unflatten::{Numbered, Unflattener};
 use crate::node::shape::{self, NodeKind};
 use crate::references::reference::{Cell, Ref, WeakRef};
 use crate::references::shared::{Shared, WeakShared};
@@ -39,7 +39,8 @@ impl Unflattener<'_> {
         }
         self.enter_fixed(&shape::SHARED, 1)?;
         let number = self.next_number;
-        if let Some((used, Contents::Same)) = self.used
+        if let Some((used, contents)) = self.used
+            && !contents.is_written(number)
             && let Some(node) = used.node(number)
             && let Ok(node) = node.downcast::<OnceLock<T>>()
         {
@@ -109,7 +110,7 @@ impl Unflattener<'_> {
         };
         self.references.cells.push(used.clone());
         let node = self.begin_numbered(|| Arc::clone(&cell))?;
-        let value = if contents.is_written(position) {
+        let value = if contents.is_written(number) {
             Content::Staged(cell)
         } else {
             Content::Kept

@@ -165,6 +165,57 @@ impl TreeDef {
     pub(crate) fn numbered_nodes(&self) -> &[usize] {
         self.0.numbered_nodes()
     }
+
+    /// Returns, for each shared node and reference, whether it has a new value after the nodes that `is_changed` accepts
+    /// have changed. A value that contains a changed shared node, or a weak edge to it, is a new value. A value that
+    /// contains a changed reference is not, because the reference keeps its identity.
+    pub(crate) fn numbered_changes(
+        &self,
+        mut is_changed: impl FnMut(NodeView<'_>) -> bool,
+    ) -> Vec<bool> {
+        let numbered = self.numbered_nodes();
+        if numbered.is_empty() {
+            return Vec::new();
+        }
+        let is_shared = |number: usize| self.view(numbered[number]).kind() == NodeKind::Shared;
+        let mut changed = vec![false; numbered.len()];
+        // For each shared node, the numbered nodes whose values contain it.
+        let mut holders: Vec<Vec<usize>> = vec![Vec::new(); numbered.len()];
+        let mut queue = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut next = 0;
+        for node in self.nodes() {
+            let at = node.position();
+            while open
+                .last()
+                .is_some_and(|&open| self.view(numbered[open]).end() <= at)
+            {
+                open.pop();
+            }
+            let is_changed = is_changed(node);
+            if let Some(&holder) = open.last() {
+                if is_changed && !std::mem::replace(&mut changed[holder], true) {
+                    queue.push(holder);
+                }
+                if let Some(target) = node.target().filter(|&target| is_shared(target)) {
+                    holders[target].push(holder);
+                }
+            }
+            if numbered.get(next) == Some(&at) {
+                holders[next].extend(open.last().filter(|_| is_shared(next)));
+                open.push(next);
+                next += 1;
+            }
+        }
+        while let Some(number) = queue.pop() {
+            for &holder in &holders[number] {
+                if !std::mem::replace(&mut changed[holder], true) {
+                    queue.push(holder);
+                }
+            }
+        }
+        changed
+    }
 }
 
 /// The paths of the shared nodes and references of a treedef, at their first and later occurrences.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pytree_core::Contents::{Kept, Written};
+use pytree_core::Contents::{Same, Written};
 use pytree_core::boundary::{
     Outcome, Visited, copy, flatten_as, flatten_visited, flatten_with_references,
     unflatten_with_new_references, unflatten_with_references,
@@ -117,7 +117,7 @@ fn given_references_are_reused() {
         unflatten_with_references(&treedef, vec![7, 8, 9], &references, Written).unwrap();
     assert!(back.left.same(&outer.right) && back.other.same(&outer.other));
     assert_eq!((outer.left.get(), outer.other.get()), (7, vec![8, 9]));
-    let back: Cells = unflatten_with_references(&treedef, vec![0; 3], &references, Kept).unwrap();
+    let back: Cells = unflatten_with_references(&treedef, vec![0; 3], &references, Same).unwrap();
     assert_eq!(back.right.get(), 7);
     assert!(copy::<i32, _>(&outer).other.same(&outer.other));
     // A failure writes nothing.

@@ -5,7 +5,7 @@ use pytree_core::{Collection, Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten, selected_matrices};
+use super::rewriting::{rewritten, selected_matrices, with_rewritten};
 use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::{Forward, MatrixLayout, WrapError};
@@ -166,30 +166,33 @@ impl<M: Model> Lora<M> {
     /// Returns the model with W + scale · A · B in place of each adapted matrix W. Call this method in the loss
     /// function, and after training to merge the adapters into the model.
     ///
+    /// The result is a copy with its own references and shared nodes. To store the states that a forward pass writes, use
+    /// [`forward`](Self::forward).
+    ///
     /// # Panics
     /// If the model has no matrix at the path of an adapter, or if the shape or the dtype of an adapter does not fit
     /// its matrix.
     #[must_use]
     #[track_caller]
     pub fn adapted(&self) -> M {
-        let (adapted, originals) = self.rewritten();
+        let (adapted, replaced) = rewritten(&self.model, adapt(&self.adapters, self.scale));
         let paths = || -> Vec<&String> { self.adapters.iter().map(|one| &one.path).collect() };
         assert!(
-            originals.len() == self.adapters.len(),
+            replaced == self.adapters.len(),
             "cannot adapt the model: it has {} of the {} matrices {:?}; make the adapters for this model, with `Lora::new`",
-            originals.len(),
+            replaced,
             self.adapters.len(),
             paths()
         );
         adapted
     }
+}
 
-    #[track_caller]
-    fn rewritten(&self) -> (M, Vec<(String, Tensor)>) {
-        rewritten(&self.model, |path, weight| {
-            let adapter = self.adapters.iter().find(|adapter| adapter.path == path)?;
-            Some(adapter.adapted(weight, self.scale))
-        })
+/// Returns the function that adapts the weight at a path. It returns `None` for a path without an adapter.
+fn adapt(adapters: &[LoraAdapter], scale: f64) -> impl Fn(&str, &Tensor) -> Option<Tensor> {
+    move |path, weight| {
+        let adapter = adapters.iter().find(|adapter| adapter.path == path)?;
+        Some(adapter.adapted(weight, scale))
     }
 }
 
@@ -202,10 +205,8 @@ impl<M: Model + Forward> Lora<M> {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        let (mut model, originals) = self.rewritten();
-        let y = model.try_forward(x);
-        self.model = restored(model, &originals);
-        y
+        let adapt = adapt(&self.adapters, self.scale);
+        with_rewritten(&mut self.model, adapt, |model| model.try_forward(x))
     }
 }
 

@@ -1,10 +1,12 @@
-//! Functions that replace some weights of a model for one call, and restore the weights after the call. Layers that
-//! wrap a whole model, such as [`Lora`](crate::Lora), use both functions.
+//! Functions that replace some weights of a model, in a copy or for one call. Layers that wrap a whole model, such as
+//! [`Lora`](crate::Lora), use both functions.
 
+use pytree_core::boundary::{call_with_leaves, flatten_with_references};
 use pytree_core::{Filter, KeyPath, Partition, TreeError, edit, partition};
 use pytree_transform::Tensor;
 use thiserror::Error;
 
+use crate::error::or_panic;
 use crate::layers::{MatrixLayout, roles_of};
 use crate::model::Model;
 
@@ -118,31 +120,50 @@ pub(super) fn selected_matrices<M: Model>(
     })
 }
 
-/// Replaces each leaf by the tensor that `change` returns, and keeps the leaf if `change` returns `None`. Returns the
-/// changed model, and the replaced leaves with their paths.
+/// Returns a copy of the model in which each leaf is replaced by the tensor that `change` returns, and the number of replaced
+/// leaves. `change` returns `None` for a leaf that stays.
+///
+/// The copy has its own references: what it writes to them is not stored in the model.
 #[track_caller]
 pub(super) fn rewritten<M: Model>(
     model: &M,
     mut change: impl FnMut(&str, &Tensor) -> Option<Tensor>,
-) -> (M, Vec<(String, Tensor)>) {
-    let mut originals = Vec::new();
+) -> (M, usize) {
+    let mut replaced = 0;
     let changed = edit::apply_with_path(model.clone(), |path, leaf: &mut Tensor| {
-        let path = path.to_string();
-        if let Some(new) = change(&path, leaf) {
-            originals.push((path, std::mem::replace(leaf, new)));
+        if let Some(new) = change(&path.to_string(), leaf) {
+            *leaf = new;
+            replaced += 1;
         }
     });
-    (changed, originals)
+    (changed, replaced)
 }
 
-/// Returns the model with the original weights restored. Other leaves, such as running statistics, keep their values in
-/// `model`.
+/// Calls a function with the model in which each leaf is replaced as by [`rewritten`]. The states that the function writes,
+/// such as running statistics, are stored in `model`. The replaced leaves of `model` do not change.
 #[track_caller]
-pub(super) fn restored<M: Model>(model: M, originals: &[(String, Tensor)]) -> M {
-    edit::apply_with_path(model, |path, leaf: &mut Tensor| {
-        let path = path.to_string();
-        if let Some((_, original)) = originals.iter().find(|(at, _)| *at == path) {
-            *leaf = original.clone();
-        }
-    })
+pub(super) fn with_rewritten<M: Model, R>(
+    model: &mut M,
+    mut change: impl FnMut(&str, &Tensor) -> Option<Tensor>,
+    function: impl FnOnce(&mut M) -> R,
+) -> R {
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(model);
+    let paths = treedef.leaf_paths();
+    let new = |(leaf, path): (&Tensor, &KeyPath)| change(&path.to_string(), leaf);
+    let new: Vec<Option<Tensor>> = leaves.iter().zip(&paths).map(new).collect();
+    let lent = new.iter().zip(&leaves);
+    let lent = lent
+        .map(|(new, leaf)| new.as_ref().unwrap_or(leaf).clone())
+        .collect();
+    let restore = |before: Option<usize>, leaf| match before {
+        Some(at) if new[at].is_some() => leaves[at].clone(),
+        _ => leaf,
+    };
+    or_panic(call_with_leaves(
+        model,
+        (&treedef, &references),
+        lent,
+        function,
+        restore,
+    ))
 }

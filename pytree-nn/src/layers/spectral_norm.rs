@@ -5,7 +5,7 @@ use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten, selected_matrices};
+use super::rewriting::{selected_matrices, with_rewritten};
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::error::InputError;
 use crate::initializers::Initializer;
@@ -28,6 +28,29 @@ pub struct SpectralState {
     /// The approximate largest singular value, initially 1: `[batch…]`.
     #[state(BatchStat, "float[*batch]")]
     pub sigma: Tensor,
+}
+
+impl SpectralState {
+    /// Updates this state, and returns the weight divided by its largest singular value.
+    #[track_caller]
+    fn divide(&mut self, weight: &Tensor, steps: usize, epsilon: f64) -> Tensor {
+        let matrix = self.layout.matrix(&at_least_f32(weight));
+        let transposed = matrix.swap_axes(-1, -2);
+        let normalized = |x: Tensor| &x * (x.square().sum_keep([-1]) + epsilon).rsqrt();
+        let mut v = Tensor::zeros_like(&matrix.sum_keep([-1]).swap_axes(-1, -2));
+        for _ in 0..steps {
+            v = normalized(self.u.matmul(&transposed));
+            self.u = normalized(v.matmul(&matrix));
+        }
+        (v, self.u) = (v.stop_gradient(), self.u.stop_gradient());
+        let sigma = v.matmul(&matrix).matmul(&self.u.swap_axes(-1, -2));
+        self.sigma = sigma.squeeze([-1, -2]).stop_gradient();
+        let divisor = sigma
+            .not_equal(0.0)
+            .select(&sigma, &Tensor::ones_like(&sigma));
+        let divided = self.layout.weight(&(matrix / divisor), weight.shape());
+        divided.convert(weight.dtype())
+    }
 }
 
 /// Divides each weight W of a layer by its largest singular value σ, so that the divided weight does not increase the
@@ -115,36 +138,15 @@ impl<M: Model + Forward> SpectralNorm<M> {
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut states = self.states.clone();
-        let (mut model, originals) = rewritten(&self.model, |path, weight| {
+        let (steps, epsilon) = (self.steps, self.epsilon);
+        let divide = |path: &str, weight: &Tensor| {
             let state = states.iter_mut().find(|state| state.path == path)?;
-            Some(self.divided(weight, state))
-        });
-        let y = model.try_forward(x)?;
-        self.model = restored(model, &originals);
+            Some(state.divide(weight, steps, epsilon))
+        };
+        let y = with_rewritten(&mut self.model, divide, |model| model.try_forward(x))?;
         if self.mode == Mode::Train {
             self.states = states;
         }
         Ok(y)
-    }
-
-    /// Updates `state`, and returns the weight divided by its largest singular value.
-    #[track_caller]
-    fn divided(&self, weight: &Tensor, state: &mut SpectralState) -> Tensor {
-        let matrix = state.layout.matrix(&at_least_f32(weight));
-        let transposed = matrix.swap_axes(-1, -2);
-        let normalized = |x: Tensor| &x * (x.square().sum_keep([-1]) + self.epsilon).rsqrt();
-        let mut v = Tensor::zeros_like(&matrix.sum_keep([-1]).swap_axes(-1, -2));
-        for _ in 0..self.steps {
-            v = normalized(state.u.matmul(&transposed));
-            state.u = normalized(v.matmul(&matrix));
-        }
-        (v, state.u) = (v.stop_gradient(), state.u.stop_gradient());
-        let sigma = v.matmul(&matrix).matmul(&state.u.swap_axes(-1, -2));
-        state.sigma = sigma.squeeze([-1, -2]).stop_gradient();
-        let divisor = sigma
-            .not_equal(0.0)
-            .select(&sigma, &Tensor::ones_like(&sigma));
-        let divided = state.layout.weight(&(matrix / divisor), weight.shape());
-        divided.convert(weight.dtype())
     }
 }

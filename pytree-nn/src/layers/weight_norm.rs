@@ -4,7 +4,7 @@ use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten, selected_matrices};
+use super::rewriting::{rewritten, selected_matrices, with_rewritten};
 use crate::error::InputError;
 use crate::layers::{Forward, WrapError};
 use crate::model::Model;
@@ -85,24 +85,25 @@ impl<M: Model> WeightNorm<M> {
         })
     }
 
-    /// Returns the model with g · V / ‖V‖ in place of each chosen weight V.
+    /// Returns the model with g · V / ‖V‖ in place of each chosen weight V. The result is a copy with its own references and
+    /// shared nodes.
     ///
     /// # Panics
     /// If the shape or the dtype of a length does not fit its weight.
     #[must_use]
     #[track_caller]
     pub fn normalized(&self) -> M {
-        self.rewritten().0
+        rewritten(&self.model, normalise(&self.scales, self.epsilon)).0
     }
+}
 
-    #[track_caller]
-    fn rewritten(&self) -> (M, Vec<(String, Tensor)>) {
-        rewritten(&self.model, |path, weight| {
-            let scale = self.scales.iter().find(|scale| scale.path == path)?;
-            let inputs: Vec<isize> = scale.inputs.iter().map(|axis| axis.cast_signed()).collect();
-            let factor = (weight.square().sum_keep(&inputs) + self.epsilon).rsqrt();
-            Some(weight * factor * scale.scale.expand_dims(&inputs))
-        })
+/// Returns the function that normalises the weight at a path. It returns `None` for a path without a length.
+fn normalise(scales: &[WeightScale], epsilon: f64) -> impl Fn(&str, &Tensor) -> Option<Tensor> {
+    move |path, weight| {
+        let scale = scales.iter().find(|scale| scale.path == path)?;
+        let inputs: Vec<isize> = scale.inputs.iter().map(|axis| axis.cast_signed()).collect();
+        let factor = (weight.square().sum_keep(&inputs) + epsilon).rsqrt();
+        Some(weight * factor * scale.scale.expand_dims(&inputs))
     }
 }
 
@@ -115,9 +116,7 @@ impl<M: Model + Forward> WeightNorm<M> {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        let (mut model, originals) = self.rewritten();
-        let y = model.try_forward(x);
-        self.model = restored(model, &originals);
-        y
+        let normalise = normalise(&self.scales, self.epsilon);
+        with_rewritten(&mut self.model, normalise, |model| model.try_forward(x))
     }
 }

@@ -1,10 +1,10 @@
 //! `with_rngs`: replaces all random streams of a model.
 
 use pytree_core::__derive_0_1::field::NodeShapes;
-use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
-use pytree_core::bug::{bug, expect_next};
+use pytree_core::boundary::{flatten_with_references, unflatten_changed};
+use pytree_core::bug::{LEAVES, bug, expect_at, expect_next};
 use pytree_core::shape::{NodeKind, Shape};
-use pytree_core::{Contents, PytreeOf, StaticData, TreeDef, graph};
+use pytree_core::{PytreeOf, StaticData, TreeDef, graph};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
@@ -14,7 +14,8 @@ use crate::random::{Key, RngStream};
 ///
 /// Each change of the argument of `change` is written to `model`. For example, [`split`](RngStream::split) draws a key,
 /// so the count of the stream in `model` increases. Distinguish streams by their [tags](RngStream::tag), and return a
-/// clone of a stream that must not change. All other values are the same in both models.
+/// clone of a stream that must not change. All other values are the same in both models. The copy has its own references and
+/// shared nodes, and `model` keeps the references and the shared nodes that hold no changed stream.
 ///
 /// A layer that is called on the copy writes its other states, such as running statistics, to the copy. To keep these
 /// states, copy all states except the streams from the copy, here called `each`, into `model`:
@@ -56,21 +57,23 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     model: &mut M,
     mut change: impl FnMut(&mut RngStream) -> RngStream,
 ) -> M {
-    let (mut before, treedef, references) = flatten_with_references::<Tensor, M>(model);
-    let mut after = before.clone();
+    let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(model);
+    let (mut before, mut after) = (leaves.clone(), leaves.clone());
     for place in places_of(&treedef) {
-        let mut stream = place.read(&before);
+        let mut stream = place.read(&leaves);
         let changed = change(&mut stream);
         place.write(&stream, &mut before);
         place.write(&changed, &mut after);
     }
-    // The changed streams are also written to the references of the model. The result has new references.
-    *model = or_panic(unflatten_with_references(
-        &treedef,
-        before,
-        &references,
-        Contents::Written,
-    ));
+    let changed: Vec<bool> = leaves
+        .iter()
+        .zip(&before)
+        .map(|(old, new)| !old.same(new))
+        .collect();
+    // The result has new references.
+    *model = or_panic(unflatten_changed(&treedef, before, &references, |leaf| {
+        *expect_at(&changed, leaf, LEAVES)
+    }));
     or_panic(graph::unflatten(&treedef, after))
 }
 

@@ -124,8 +124,16 @@ impl Tensor {
         }
     }
 
-    /// Returns whether two tensors are handles of the same array or tracer.
-    pub(crate) fn same_handle(&self, other: &Self) -> bool {
+    /// Returns whether two tensors are handles of the same array, as clones of a tensor are. `==` compares the elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert!(x.same(&x.clone()));
+    /// assert!(!x.same(&Tensor::from([1.0, 2.0])));
+    /// ```
+    pub fn same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Handle::Concrete(left), Handle::Concrete(right)) => Arc::ptr_eq(left, right),
             (Handle::Traced(left), Handle::Traced(right)) => Arc::ptr_eq(left, right),
@@ -401,7 +409,7 @@ impl PartialEq for Tensor {
     /// choose with [`select`](Self::select).
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
-        if self.same_handle(other) && self.is_traced() {
+        if self.same(other) && self.is_traced() {
             return true;
         }
         if self.info() != other.info() {

@@ -7,7 +7,8 @@ use std::fmt;
 use std::panic::Location;
 
 use pytree_core::boundary::{self, Outcome};
-use pytree_core::{Contents, ReferenceError, References, TreeDef, TreeError, Unrepeated};
+use pytree_core::bug::{LEAVES, expect_at};
+use pytree_core::{ReferenceError, References, TreeDef, TreeError, Unrepeated};
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;
@@ -140,18 +141,19 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// Unflattens a value that contains `references`, and writes the new values into these references; see
-/// [`rebuild`](crate::tensor::traceable::rebuild).
+/// Unflattens a value that contains `references`, and writes the references with a leaf that `changed` marks; see
+/// [`unflatten_changed`](boundary::unflatten_changed).
 #[track_caller]
-pub(crate) fn rebuild_with<T: Traceable>(
+pub(crate) fn rebuild_changed<T: Traceable>(
     ending: Ending<'_>,
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     references: &References,
+    changed: &[bool],
 ) -> T {
-    let written = Contents::Written;
-    ending.with(boundary::unflatten_with_references(
-        treedef, leaves, references, written,
+    let is_changed = |leaf| *expect_at(changed, leaf, LEAVES);
+    ending.with(boundary::unflatten_changed(
+        treedef, leaves, references, is_changed,
     ))
 }
 
@@ -194,13 +196,26 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
 ) -> TracedCall<Outcome, E> {
+    let known = |_: &R, references: References| match known {
+        Known::All => references,
+        Known::References => references.without_shared(),
+    };
+    call_inside_knowing(known, treedef, leaves, function)
+}
+
+/// Calls a user's function as [`call_inside`] does. `known` receives the result and the nodes of the argument, and returns
+/// the nodes that keep their identity in the result.
+#[track_caller]
+pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable, E>(
+    known: impl FnOnce(&R, References) -> References,
+    treedef: &TreeDef,
+    leaves: Vec<Tensor>,
+    function: impl FnOnce(A) -> Result<R, E>,
+) -> TracedCall<Outcome, E> {
     let (argument, references) = inside::<A>(treedef, leaves);
     let outcome = at_own_lines(|| function(argument)).map(|result| {
         let written = references.written();
-        match known {
-            Known::All => Outcome::of(&result, &references, written),
-            Known::References => Outcome::of(&result, &references.without_shared(), written),
-        }
+        Outcome::of(&result, &known(&result, references), written)
     });
     or_no_leaves(outcome)
 }

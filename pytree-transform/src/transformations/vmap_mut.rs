@@ -3,14 +3,17 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::TreeDef;
-use pytree_core::boundary::flatten_visited;
+use pytree_core::boundary::{Outcome, flatten_visited};
+use pytree_core::{References, TreeDef};
 
+use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
+use crate::transformations::function::{
+    Ending, Known, call_inside_knowing, rebuild_result, transformed,
+};
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
@@ -111,8 +114,17 @@ fn map<P: Arguments, R: Traceable, E>(
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = call_inside::<P::Values, (P::Written, R), E>(
-        mapping.known(),
+    // A shared node that the function does not replace has the same leaves before and after the call. A shared node in the
+    // result alone may get other axes.
+    let known = |(written, _): &(P::Written, R), references: References| match mapping.known() {
+        Known::All => references,
+        Known::References => {
+            let (_, outcome) = Outcome::of::<Tensor, _>(written, &references, Vec::new());
+            outcome.returned_of(references)
+        }
+    };
+    let (mut results, outcome) = call_inside_knowing::<P::Values, (P::Written, R), E>(
+        known,
         &treedef,
         examples.clone(),
         |values| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pytree_base::bug::{bug, expect_at};
 
-use super::{Contents, LINKED_DEPTH_LIMIT, Unflattener};
+use super::{LINKED_DEPTH_LIMIT, Unflattener};
 use crate::base::error::TreeError;
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;
@@ -174,7 +174,7 @@ impl<'a> Unflattener<'a> {
     /// Returns the existing node that the caller provides for `number`, or `None` if a new node must be built.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
-        let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;
+        let is_used = shape.kind() == NodeKind::Reference || !contents.is_written(number);
         used.node(number).filter(|_| is_used)
     }
 

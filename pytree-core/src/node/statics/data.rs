@@ -50,6 +50,25 @@ pub enum StaticData {
 }
 
 impl StaticData {
+    /// Returns the type name and the text of the first value in this data that is known only by them.
+    pub(crate) fn first_opaque(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Opaque { type_name, text } => Some((type_name, text)),
+            Self::Tuple(values) | Self::Sequence(values) => {
+                values.iter().find_map(Self::first_opaque)
+            }
+            Self::Optional(value) => value.as_deref().and_then(Self::first_opaque),
+            Self::Map(entries) => {
+                let mut entries = entries.iter();
+                entries.find_map(|(key, value)| key.first_opaque().or_else(|| value.first_opaque()))
+            }
+            Self::Record { fields, .. } => {
+                fields.iter().find_map(|(_, value)| value.first_opaque())
+            }
+            Self::Unit | Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::Text(_) => None,
+        }
+    }
+
     /// Creates the data of a value of type `T` that is known only by its type name and its displayed text.
     pub fn opaque<T: ?Sized>(text: String) -> Self {
         Self::Opaque {

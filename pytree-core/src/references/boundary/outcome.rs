@@ -17,7 +17,7 @@ use crate::node::shape;
 use crate::treedef::{Builder, TreeDef};
 
 /// Returns the shared nodes and references of the argument that are also in `treedef`, as sorted numbers.
-fn returned(treedef: &TreeDef) -> Vec<u32> {
+pub(super) fn returned(treedef: &TreeDef) -> Vec<u32> {
     let nodes = treedef.nodes();
     let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
     numbers.sort_unstable();
@@ -31,12 +31,12 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
 pub struct Outcome {
     /// The structure of the result. If references were written, the structure of a tuple instead: the result and the
     /// written values.
-    whole: TreeDef,
-    result: TreeDef,
+    pub(super) whole: TreeDef,
+    pub(super) result: TreeDef,
     /// The positions of the written references among the references of the argument.
-    written: Vec<usize>,
+    pub(super) written: Vec<usize>,
     /// The shared nodes and references of the argument that are also in the outcome, by their indices in the argument.
-    returned: Vec<u32>,
+    pub(super) returned: Vec<u32>,
 }
 
 impl Outcome {
@@ -128,6 +128,13 @@ impl Outcome {
     /// may then reuse the memory of these nodes.
     pub fn release(&self, argument: &mut References) {
         argument.release(|number| self.returned.binary_search(&number).is_ok());
+    }
+
+    /// Returns the references of the argument, and only those of its shared nodes that are also in the outcome. A later visit
+    /// does not recognize the removed shared nodes.
+    #[must_use]
+    pub fn returned_of(&self, argument: References) -> References {
+        argument.retained(|number| self.returned.binary_search(&number).is_ok())
     }
 
     /// Returns this outcome restricted to the references at the positions `written`, and the positions of the remaining

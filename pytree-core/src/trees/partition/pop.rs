@@ -94,12 +94,12 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
                 let paths = treedef.node_paths(&nodes);
                 return Err(TreeError::Held { paths });
             }
-            Ok(built) if references.is_empty() => {
+            Ok(built) if references.num_nodes() == 0 => {
                 *model = built;
                 return Ok(popped);
             }
             Ok(_) => {
-                let (left, changed) = rest.references(&treedef, &references);
+                let (left, changed) = rest.references(&plan, &references);
                 let contents = Contents::WrittenAt(&changed);
                 let used = (&left, contents);
                 let built = boundary::unflatten_part(&rest.treedef, rest.leaves, used, &references);
@@ -125,27 +125,32 @@ struct Rest<L> {
 }
 
 impl<L> Rest<L> {
-    /// Returns the remaining references, and for each of them whether its value has changed.
-    fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
-        let now = self.treedef.numbered_nodes();
-        let expected = "the original position of each remaining node";
-        let old = |&at: &usize| *expect_at(&self.old, at, expected);
-        let was: Vec<usize> = now.iter().map(old).collect();
-        let numbers: BTreeMap<usize, usize> = before
-            .numbered_nodes()
+    /// Returns the remaining references and shared nodes, and for each of them whether its value has changed.
+    fn references(&self, plan: &Plan<'_>, references: &References) -> (References, Vec<bool>) {
+        let before = plan.treedef;
+        let numbered = before.numbered_nodes();
+        let changed = before.numbered_changes(|node| {
+            let lost = node
+                .target()
+                .is_some_and(|target| plan.is_cut(numbered[target]));
+            lost || plan.cuts.contains_key(&node.position())
+        });
+        let numbers: BTreeMap<usize, usize> = numbered
             .iter()
             .enumerate()
             .map(|(number, &at)| (at, number))
             .collect();
-        let left = references.only(was.iter().map(|at| match numbers.get(at) {
+        let expected = "the original position of each remaining node";
+        let was = |&at: &usize| match numbers.get(expect_at(&self.old, at, expected)) {
             Some(number) => *number,
             None => bug("each remaining shared node to be a node of the original model"),
-        }));
-        let is_reference = |at: usize| self.treedef.view(at).kind() == NodeKind::Reference;
-        let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));
-        let changed =
-            pairs.map(|(now, was)| self.treedef.view(*now).size() != before.view(*was).size());
-        (left, changed.collect())
+        };
+        let was: Vec<usize> = self.treedef.numbered_nodes().iter().map(was).collect();
+        let left = references.only(was.iter().copied());
+        (
+            left,
+            was.into_iter().map(|number| changed[number]).collect(),
+        )
     }
 }
 

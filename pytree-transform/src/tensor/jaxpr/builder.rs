@@ -49,7 +49,7 @@ impl Builder {
             .iter()
             .rev()
             .take(16)
-            .find(|(_, known)| known.same_handle(tensor))
+            .find(|(_, known)| known.same(tensor))
         {
             return *variable;
         }

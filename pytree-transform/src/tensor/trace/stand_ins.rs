@@ -118,7 +118,7 @@ pub(crate) fn standing_in(mut tensors: Vec<Tensor>) -> Vec<Tensor> {
 fn replaced_by(tensor: &Tensor) -> Vec<Tensor> {
     STAND_INS.with_borrow(|all| {
         let all = all.iter().flat_map(HashMap::values);
-        all.filter(|(_, stand_in)| stand_in.same_handle(tensor))
+        all.filter(|(_, stand_in)| stand_in.same(tensor))
             .map(|(replaced, _)| replaced.clone())
             .collect()
     })

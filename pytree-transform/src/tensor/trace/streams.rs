@@ -38,7 +38,7 @@ pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
             let Some(created) = &content.created_keys else {
                 continue;
             };
-            if created.borrow().iter().any(|known| known.same_handle(key)) {
+            if created.borrow().iter().any(|known| known.same(key)) {
                 return false;
             }
             if !is_batched(key, level.id()) && !is_batched(count, level.id()) {

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use pytree_core::TreeDef;
-use pytree_core::boundary::{Outcome, flatten_with_references};
+use pytree_core::boundary::{BranchLeaf, Outcome, flatten_with_references};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::text_layout::with_article;
@@ -211,7 +211,7 @@ fn choose<A: Traceable, R: Traceable, E>(
         written.extend(of_branch);
         recorded.push((jaxpr, captured, outcome));
     }
-    let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
+    let mut recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
         .into_iter()
         .map(|(mut jaxpr, captured, outcome)| {
             let (outcome, kept) = outcome.only(&written);
@@ -220,6 +220,7 @@ fn choose<A: Traceable, R: Traceable, E>(
             (jaxpr, captured, outcome)
         })
         .collect();
+    agree(&treedef, &mut recorded);
     let results: Vec<Vec<AbstractArray>> = recorded
         .iter()
         .map(|(jaxpr, ..)| jaxpr.output_infos().cloned().collect())
@@ -256,6 +257,25 @@ fn choose<A: Traceable, R: Traceable, E>(
     let results = bind_all(&Cond::new(branches), &operands);
     let ending = Ending::of(recorder.name(), Location::caller());
     Ok(rebuild_result(ending, &outcome, results, &references))
+}
+
+/// Gives all branches the same structure if they differ only in the nodes that they share; see [`Outcome::agreed`].
+fn agree(argument: &TreeDef, recorded: &mut [(Jaxpr, Vec<Tensor>, Outcome)]) {
+    let outcomes: Vec<&Outcome> = recorded.iter().map(|(.., outcome)| outcome).collect();
+    if outcomes.windows(2).all(|pair| pair[0] == pair[1]) {
+        return;
+    }
+    let Some((agreed, leaves)) = Outcome::agreed(argument, &outcomes) else {
+        return;
+    };
+    for ((jaxpr, _, outcome), leaves) in recorded.iter_mut().zip(leaves) {
+        let output = |leaf| match leaf {
+            BranchLeaf::Outcome(position) => jaxpr.outputs[position],
+            BranchLeaf::Argument(position) => jaxpr.inputs[position],
+        };
+        jaxpr.outputs = leaves.into_iter().map(output).collect();
+        *outcome = agreed.clone();
+    }
 }
 
 /// Compares the outcomes of two branches: the results, and the final values of the argument's references. Returns the

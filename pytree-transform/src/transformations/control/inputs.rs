@@ -1,12 +1,12 @@
 //! Writes to the references in the inputs of a loop, such as the states of stacked layers.
 
-use pytree_core::boundary::{self, Outcome};
-use pytree_core::{Contents, References, TreeDef};
+use pytree_core::boundary::Outcome;
+use pytree_core::{References, TreeDef};
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::function::{Ending, rebuild_with};
+use crate::transformations::function::{Ending, rebuild_changed};
 
 /// The references of the inputs that an iteration writes.
 pub(super) struct WrittenInputs {
@@ -54,29 +54,29 @@ impl WrittenInputs {
         self,
         ending: Ending<'_>,
         values: Vec<Tensor>,
-        (carry_treedef, mut leaves, references): (TreeDef, Vec<Tensor>, References),
+        (carry_treedef, mut leaves, references, mut changed): (
+            TreeDef,
+            Vec<Tensor>,
+            References,
+            Vec<bool>,
+        ),
         (inputs_treedef, mut stacked, of_inputs): (TreeDef, Vec<Tensor>, References),
     ) -> C {
         if self.references.is_empty() {
             // The results may also depend on the references of the inputs, which the call has read.
             let references = references.beside(of_inputs);
-            return rebuild_with(ending, &carry_treedef, leaves, &references);
+            return rebuild_changed(ending, &carry_treedef, leaves, &references, &changed);
         }
-        let mut is_written = vec![true; references.len()];
-        is_written.extend((0..of_inputs.len()).map(|at| self.references.contains(&at)));
+        let of_carry = changed.len();
+        changed.resize(of_carry + stacked.len(), false);
         for (position, value) in self.leaves.into_iter().zip(values) {
             stacked[position] = value;
+            changed[of_carry + position] = true;
         }
         leaves.extend(stacked);
         let both = TreeDef::tuple(vec![carry_treedef, inputs_treedef]);
         let references = references.followed_by(of_inputs);
-        let contents = Contents::WrittenAt(&is_written);
-        let (carry, _): (C, X) = ending.with(boundary::unflatten_with_references(
-            &both,
-            leaves,
-            &references,
-            contents,
-        ));
+        let (carry, _): (C, X) = rebuild_changed(ending, &both, leaves, &references, &changed);
         carry
     }
 }

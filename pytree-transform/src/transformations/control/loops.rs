@@ -3,9 +3,9 @@
 use std::borrow::Borrow;
 use std::panic::Location;
 
-use pytree_core::boundary::{flatten_with_references, unflatten_with_new_references};
+use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::expect_some;
-use pytree_core::{References, TreeDef, graph};
+use pytree_core::{TreeDef, graph};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::text_layout::with_article;
@@ -16,9 +16,9 @@ use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
-use crate::tensor::traceable::{Traceable, rebuild, rebuilt};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::inputs::WrittenInputs;
-use crate::transformations::control::mismatch::{differences, fix, in_both, moved};
+use crate::transformations::control::mismatch::{changed, differences, fix, in_both, moved};
 use crate::transformations::control::while_loop::repeat;
 use crate::transformations::function::{Ending, inside, or_no_leaves};
 use crate::transformations::returned::{Returned, always};
@@ -257,8 +257,7 @@ where
         let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
         let index = tensors.pop();
         let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-        let elements = unflatten_with_new_references(&inputs_treedef, elements);
-        let (elements, of_element) = rebuilt::<X, (X, References)>(elements);
+        let (elements, of_element) = inside::<X>(&inputs_treedef, elements);
         let result = at_own_lines(|| function(index, carry, elements));
         or_no_leaves(result.map(|(carry, outputs)| {
             let (carry, after, references) = flatten_with_references::<Tensor, C>(&carry);
@@ -288,6 +287,8 @@ where
         problems.join("; "),
         fix(&problems)
     );
+    let of_index = index.len();
+    let changed = changed(&jaxpr, of_index..of_index + carry.len());
     // The primitive takes the captured tensors as its first operands.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
@@ -297,7 +298,6 @@ where
         length,
         reverse: options.reverse,
     };
-    let of_index = index.len();
     // The inputs are kept only if they are needed, so that results can overwrite their memory.
     let kept = if written.references.is_empty() {
         Vec::new()
@@ -314,7 +314,12 @@ where
     let mut outputs = results.split_off(of_index + of_carry.len());
     let values = outputs.split_off(outputs_treedef.num_leaves());
     let ending = Ending::of(recorder.name(), Location::caller());
-    let carry = (carry_treedef, results.split_off(of_index), references);
+    let carry = (
+        carry_treedef,
+        results.split_off(of_index),
+        references,
+        changed,
+    );
     let carry = written.write::<C, X>(ending, values, carry, (inputs_treedef, kept, of_inputs));
     Ok((carry, rebuild(&outputs_treedef, outputs)))
 }

@@ -1,10 +1,13 @@
 //! Compares the results of a branch or a loop with the expected results, and reports all differences in one error.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{References, TreeDef};
 use pytree_kernels::base::dtype::AbstractArray;
+
+use crate::tensor::jaxpr::Jaxpr;
 
 /// Returns a line for each difference between the found and the expected structure, shapes and dtypes.
 pub(crate) fn differences(
@@ -23,6 +26,13 @@ pub(crate) fn differences(
             format!("at {}: expected {expected}, found {found}", path.or_root())
         })
         .collect()
+}
+
+/// Returns, for each carried value of a loop, whether the body may change it. `carry` is the range of the carried values among
+/// the inputs, and among the outputs.
+pub(crate) fn changed(body: &Jaxpr, carry: Range<usize>) -> Vec<bool> {
+    let both = pairs(&body.inputs[carry.clone()], &body.outputs[carry], LEAVES);
+    both.map(|(before, after)| before != after).collect()
 }
 
 /// Returns a line for each path at which the returned carry has a different reference than the received carry. With

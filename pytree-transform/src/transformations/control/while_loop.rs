@@ -14,8 +14,10 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::Traceable;
-use crate::transformations::control::mismatch::{differences, fix, moved};
-use crate::transformations::function::{Ending, call_reading, inside, or_no_leaves, rebuild_with};
+use crate::transformations::control::mismatch::{changed, differences, fix, moved};
+use crate::transformations::function::{
+    Ending, call_reading, inside, or_no_leaves, rebuild_changed,
+};
 use crate::transformations::returned::Returned;
 
 /// Applies `body` to a carry as long as `condition` holds for the carry.
@@ -116,6 +118,7 @@ pub(crate) fn repeat<C: Traceable, H, E>(
         problems.join("; "),
         fix(&problems)
     );
+    let changed = changed(&body, 0..infos.len());
     // The primitive takes the captured tensors as its first operands.
     condition.inputs.rotate_left(infos.len());
     body.inputs.rotate_left(infos.len());
@@ -133,5 +136,6 @@ pub(crate) fn repeat<C: Traceable, H, E>(
         .collect();
     let results = bind_all(&primitive, &operands);
     let ending = Ending::of(recorder.name(), Location::caller());
-    Ok(Ok(rebuild_with(ending, &treedef, results, &references)))
+    let carry = rebuild_changed(ending, &treedef, results, &references, &changed);
+    Ok(Ok(carry))
 }

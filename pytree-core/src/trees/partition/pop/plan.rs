@@ -19,7 +19,7 @@ pub(super) enum Cut {
 /// Decides which nodes of a model are cut, so that the selected leaves are removed.
 #[derive(Debug)]
 pub(super) struct Plan<'t> {
-    treedef: &'t TreeDef,
+    pub(super) treedef: &'t TreeDef,
     parents: Vec<usize>,
     /// For each node, and for the position after the last node: the number of remaining leaves before this position.
     kept_before: Vec<usize>,
