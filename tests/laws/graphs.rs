@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use pytree::checkpoint;
 use pytree::core::boundary::{
-    copy, flatten_as, flatten_with_references, unflatten_with_references,
+    copy, flatten_as, flatten_with_references, unflatten_changed, unflatten_with_references,
 };
 use pytree::core::{Contents, NodeIdentity};
 use pytree::{
@@ -286,6 +286,29 @@ fn release(roots: &[Shared<Node>]) {
 
 type Roots = Vec<Shared<Node>>;
 
+/// All nodes that strong edges lead to.
+fn reachable(roots: &[Shared<Node>]) -> Vec<Shared<Node>> {
+    let mut open = roots.to_vec();
+    let (mut nodes, mut seen): (Vec<Shared<Node>>, Vec<NodeIdentity>) = (Vec::new(), Vec::new());
+    while let Some(node) = open.pop() {
+        if seen.contains(&node.identity()) {
+            continue;
+        }
+        seen.push(node.identity());
+        open.extend(node.nodes.iter().cloned());
+        let mut cells = node.cells.clone();
+        while let Some(cell) = cells.pop() {
+            if !seen.contains(&cell.identity()) {
+                seen.push(cell.identity());
+                open.extend(cell.get().nodes);
+                cells.extend(cell.get().cells);
+            }
+        }
+        nodes.push(node);
+    }
+    nodes
+}
+
 proptest! {
     #![proptest_config(cases(192))]
 
@@ -328,6 +351,43 @@ proptest! {
         prop_assert_eq!(drawn(&back), drawn(&graph.roots));
         prop_assert_eq!(refs::deref::<Tensor, _>(&back), values);
         release(&back);
+    }
+
+    #[test]
+    fn only_nodes_with_changes_are_replaced(pattern in patterns(), bits in any::<u64>()) {
+        let graph = pattern.build();
+        let (leaves, treedef, references) = flatten_with_references::<Tensor, _>(&graph.roots);
+        let is_changed = |leaf: usize| bits >> (leaf % 64) & 1 == 1;
+        let new: Vec<Tensor> = leaves.iter().enumerate()
+            .map(|(at, leaf)| if is_changed(at) { leaf + 100.0 } else { leaf.clone() })
+            .collect();
+        let before = reachable(&graph.roots);
+        let identities: Vec<NodeIdentity> = before.iter().map(Shared::identity).collect();
+        let index = |node: &Shared<Node>| identities.iter().position(|other| *other == node.identity());
+        let mut affected: Vec<bool> = before.iter()
+            .map(|node| is_changed(leaves.iter().position(|leaf| *leaf == node.number).unwrap()))
+            .collect();
+        // A node is affected by the nodes that it holds and by the targets of its weak edges. References stop the search.
+        for _ in &before {
+            for (at, node) in before.iter().enumerate() {
+                let weak = node.weak_nodes.iter().filter_map(WeakShared::upgrade);
+                let held = node.nodes.iter().cloned().chain(weak).filter_map(|held| index(&held));
+                affected[at] |= held.into_iter().any(|held| affected[held]);
+            }
+        }
+        let result: Roots = unflatten_changed(&treedef, new.clone(), &references, is_changed).unwrap();
+        let (found, structure) = graph::flatten::<Tensor, _>(&result);
+        prop_assert_eq!(found, new);
+        prop_assert_eq!(structure, treedef);
+        let after: Vec<NodeIdentity> = reachable(&result).iter().map(Shared::identity).collect();
+        for (identity, affected) in identities.iter().zip(&affected) {
+            prop_assert_eq!(after.contains(identity), !affected);
+        }
+        let [mut before, mut after] = [&references, &flatten_with_references::<Tensor, _>(&result).2].map(|all| all.identities());
+        before.sort_unstable();
+        after.sort_unstable();
+        prop_assert_eq!(before, after);
+        release(&result);
     }
 
     #[test]

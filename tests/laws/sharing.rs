@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use pytree::control::cond;
 use pytree::core::match_structure;
 use pytree::{Filter, Module, Shared, Tensor, grad, graph, jit, partition, tree};
 
@@ -204,6 +205,46 @@ proptest! {
         for (leaf, first) in gradient.leaves().iter().zip(first_places) {
             let of_node = places.iter().zip(1..).filter(|(place, _)| **place == places[first]);
             prop_assert_eq!(leaf.item::<f64>(), of_node.map(|(_, factor)| f64::from(factor)).sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn branches_agree_if_they_share_differently(
+        places in vec(0..3_usize, 1..5),
+        chosen in vec((0..5_usize, 0..5_usize), 4),
+        new in vec((0..2_usize, 0..2_usize), 4),
+    ) {
+        let nodes: Vec<Shared<Tensor>> = (0..3).map(|number| Shared::new(Tensor::from(number))).collect();
+        let argument: Vec<Shared<Tensor>> = places.iter().map(|&place| nodes[place].clone()).collect();
+        // Each place of the result is a node of the argument, or one of two new nodes.
+        let branch = |second: bool| {
+            let pick = move |pair: (usize, usize)| if second { pair.1 } else { pair.0 };
+            let (chosen, new) = (chosen.clone(), new.clone());
+            move |argument: Vec<Shared<Tensor>>| {
+                let fresh: Vec<Shared<Tensor>> =
+                    (0..2).map(|at| Shared::new(&*argument[0] + 10 * (at + 1))).collect();
+                let at = |place: usize| match pick(chosen[place]) {
+                    old if old < argument.len() => argument[old].clone(),
+                    _ => fresh[pick(new[place])].clone(),
+                };
+                (0..chosen.len()).map(at).collect::<Vec<_>>()
+            }
+        };
+        let branches = [branch(false), branch(true)];
+        let eager = [branches[0](argument.clone()), branches[1](argument.clone())];
+        let all = eager.each_ref().map(|nodes| same(&nodes.iter().collect::<Vec<_>>()));
+        for second in [false, true] {
+            let found = cond(&Tensor::from(second), &branches[1], &branches[0], argument.clone());
+            let values = |nodes: &[Shared<Tensor>]| nodes.iter().map(|node| node.item::<i32>()).collect::<Vec<_>>();
+            prop_assert_eq!(values(&found), values(&eager[usize::from(second)]));
+            for left in 0..found.len() {
+                for right in 0..left {
+                    let in_both = all.iter().all(|same| same[left] == same[right]);
+                    prop_assert_eq!(found[left].same(&found[right]), in_both);
+                }
+                let kept = argument.iter().any(|node| eager.iter().all(|nodes| nodes[left].same(node)));
+                prop_assert_eq!(argument.iter().any(|node| found[left].same(node)), kept);
+            }
         }
     }
 }

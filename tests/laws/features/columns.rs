@@ -438,8 +438,9 @@ fn streams_replaced(make: Make) {
         vec![row.forward(&x(0))]
     });
     let mut other = row.clone();
+    let outside = Outside::of(&other);
     let _ = with_rngs(&mut other, |stream| stream.fork());
-    close("bias", &leaf(&other, "bias"), &leaf(&row, "bias"));
+    outside.check(&other, "-");
 }
 
 fn floats_converted(make: Make) {

@@ -488,7 +488,7 @@ rows! {
     Plain: Plain = Plain::new();
     Tied: Tied = Tied::new();
     Referenced: Referenced = Referenced::new();
-    Heads: Heads = { let left = Ref::new(Plain::new()); Heads { right: left.clone(), left } };
+    Heads: Heads = heads();
     Cyclic: Cyclic = Cyclic::new();
     Ring: Ring = Ring::new();
     LoraTied: Lora<Tied> = Lora::new(&Tied::new(), &all(), 1, &mut rngs());
@@ -502,6 +502,12 @@ rows! {
     MixedTied: Mixed<Tied> = Mixed::new(Tied::new());
     MixedReferenced: Mixed<Referenced> = Mixed::new(Referenced::new());
     MixedCaptured: Mixed<Captured> = Mixed::new(captured());
+    MixedHeads: Mixed<Heads> = Mixed::new(heads());
+    LoraHeads: Lora<Heads> = Lora::new(&heads(), &all(), 1, &mut rngs());
+    WeightNormCyclic: WeightNorm<Cyclic> =
+        WeightNorm::new(&Cyclic::new(), &Filter::path("root.inner.weight"));
+    SpectralNormRing: SpectralNorm<Ring> =
+        SpectralNorm::new(&Ring::new(), &Filter::path("link.body.weight"), &mut rngs());
     Optional: Optional = Optional::new();
     Boxed: Box<dyn Forward> = Box::new(Tied::new());
     Parts: Parts = Parts::new();
@@ -515,6 +521,13 @@ rows! {
     Trained: Trained = Trained::new();
 }
 
+fn heads() -> Heads {
+    let left = Ref::new(Plain::new());
+    Heads {
+        right: left.clone(),
+        left,
+    }
+}
 fn sowing() -> Sowing {
     Sowing {
         layer: Tied::new(),

@@ -25,6 +25,9 @@ use crate::transformations::returned::Returned;
 /// Both functions are traced, and must return the same structure, shapes and dtypes. Only one of them runs. Under
 /// `vmap` with a predicate for each example, both functions run for all examples, and `select` chooses the results.
 ///
+/// The functions may share nodes differently. Two paths of the result hold one [`Shared`](pytree_core::Shared) node if they do
+/// in both functions, and a shared node of the operand stays the same node if both functions return it.
+///
 /// If the predicate is concrete, Rust's `if` does the same without tracing. Use `cond` in `jit`, `vmap` and the bodies
 /// of loops.
 ///
