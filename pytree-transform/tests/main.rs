@@ -14,6 +14,7 @@ mod compositions;
 mod conflicts;
 mod control;
 mod debugging;
+mod effects;
 mod extend;
 mod extremes;
 mod gradients;

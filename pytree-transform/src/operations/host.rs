@@ -163,6 +163,7 @@ where
         results: results.into(),
         purity,
         takes_batches: batches == HostBatches::Whole,
+        has_condition: false,
         batch: Vec::new(),
         line: Location::caller(),
     };
@@ -217,6 +218,7 @@ fn observe(
         results: Arc::default(),
         purity: Purity::Observer,
         takes_batches: false,
+        has_condition: false,
         batch: Vec::new(),
         line: Location::caller(),
     };

@@ -12,9 +12,10 @@ use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
+use crate::base::error::TensorError;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
-    with_tangents,
+    with_condition, with_tangents,
 };
 use crate::primitives::body::{Body, single_body};
 use crate::tensor::Tensor;
@@ -24,7 +25,7 @@ use crate::tensor::primitive::{
     Signature, WithTangents, alone,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{Recorder, on_tape};
+use crate::tensor::trace::{Recorder, bind, on_tape};
 
 /// A call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +121,19 @@ impl Primitive for Call {
 
     fn has_effect(&self) -> bool {
         self.0.has_effect
+    }
+
+    fn may_call_host(&self) -> bool {
+        self.0.may_call_host
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let body = self.0.under_condition(condition.is_some());
+        bind(&Self(body), &with_condition(condition, operands, &[0]))
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::iter::once;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -9,15 +10,15 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::error::or_panic;
-use crate::primitives::shape::batch_axis_first;
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind;
+use crate::tensor::trace::{bind, current_line};
 
 /// A function of the host: it gets concrete values, and the position of the example in a batch.
 pub(crate) type HostFunction = dyn Fn(&[Tensor], &[usize]) -> Vec<Tensor> + Send + Sync;
@@ -44,6 +45,9 @@ pub(crate) struct HostCall {
     pub(crate) purity: Purity,
     /// Whether one call computes a whole batch. Otherwise the function is called for each example.
     pub(crate) takes_batches: bool,
+    /// Whether the first operand is a condition: a bool for each example, which says whether the function is called. The results of a
+    /// call that is not made are zeros.
+    pub(crate) has_condition: bool,
     /// The lengths of the leading batch axes.
     pub(crate) batch: Vec<usize>,
     /// Where the user made the call, for messages.
@@ -57,6 +61,26 @@ impl HostCall {
         self.results
             .iter()
             .map(|info| AbstractArray::new(info.dtype, [batch, &info.shape[..]].concat()))
+    }
+
+    /// Returns a call in place of an effect that has happened, whose results nothing has saved: a program that needs them panics.
+    pub(crate) fn refused(name: &'static str, results: Arc<[AbstractArray]>) -> Self {
+        let line = current_line();
+        let refuse = move |_: &[Tensor], _: &[usize]| -> Vec<Tensor> {
+            panic!(
+                "cannot run the `{name}` at {line} again to compute the tangents of its `while_loop`: the effect has happened; use `jvp`, which runs the loop once"
+            )
+        };
+        Self {
+            name,
+            function: Arc::new(refuse),
+            results,
+            purity: Purity::Pure,
+            takes_batches: true,
+            has_condition: false,
+            batch: Vec::new(),
+            line,
+        }
     }
 
     /// Calls the function, and checks its results.
@@ -93,6 +117,7 @@ impl PartialEq for HostCall {
         Arc::ptr_eq(&self.function, &other.function)
             && self.results == other.results
             && self.batch == other.batch
+            && self.has_condition == other.has_condition
     }
 }
 
@@ -159,20 +184,26 @@ impl Primitive for HostCall {
             drop(result);
             Arc::unwrap_or_clone(array)
         };
+        let mut conditions = operands.into_vec();
+        let operands = conditions.split_off(usize::from(self.has_condition));
+        let expected: Vec<AbstractArray> = self.batched_results().collect();
+        let zeros = || expected.iter().map(Array::zeros).collect();
         if self.takes_batches || self.batch.is_empty() {
+            if conditions
+                .iter()
+                .any(|it| !it.elements::<bool>().contains(&true))
+            {
+                return zeros();
+            }
             let values: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
-            let expected: Vec<AbstractArray> = self.batched_results().collect();
-            return self
-                .called(&values, &[], &expected)
-                .into_iter()
-                .map(array)
-                .collect();
+            let results = self.called(&values, &[], &expected);
+            return results.into_iter().map(array).collect();
         }
-        let mut results: Outputs<Array> = self
-            .batched_results()
-            .map(|info| Array::zeros(&info))
-            .collect();
+        let mut results: Outputs<Array> = zeros();
         for index in 0..self.batch.iter().product() {
+            if conditions.iter().any(|it| !it.elements::<bool>()[index]) {
+                continue;
+            }
             let values: Vec<Tensor> = operands
                 .iter()
                 .map(|operand| example(operand, self.batch.len(), index))
@@ -230,10 +261,51 @@ impl Primitive for HostCall {
         match self.batch.len() {
             0 => Ok(()),
             axes => write!(f, "batch_axes={axes}"),
+        }?;
+        match (self.has_condition, self.batch.len()) {
+            (false, _) => Ok(()),
+            (true, 0) => f.write_str("has_condition=True"),
+            (true, _) => f.write_str(" has_condition=True"),
         }
     }
 
     fn has_effect(&self) -> bool {
         self.purity != Purity::Pure
+    }
+
+    fn has_result_of_effect(&self) -> bool {
+        self.purity == Purity::Effect
+    }
+
+    fn may_call_host(&self) -> bool {
+        true
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let Some(condition) = condition else {
+            return match self.purity {
+                Purity::Pure => bind(self, operands),
+                Purity::Observer => Ok(Outputs::new()),
+                Purity::Effect => bind(
+                    &Self::refused(self.name, self.batched_results().collect()),
+                    &[],
+                ),
+            };
+        };
+        let (own, operands) = operands.split_at(usize::from(self.has_condition));
+        let mut condition = broadcast_in_dim(condition, &self.batch, &[])?;
+        if let [own] = own {
+            condition = *own & condition;
+        }
+        let call = Self {
+            has_condition: true,
+            ..self.clone()
+        };
+        let operands: Vec<&Tensor> = once(&condition).chain(operands.iter().copied()).collect();
+        bind(&call, &operands)
     }
 }

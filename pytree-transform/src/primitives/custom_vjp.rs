@@ -10,8 +10,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
-use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode, with_condition};
 use crate::primitives::body::{Body, single_body};
 use crate::primitives::call::call;
 use crate::primitives::create::or_zeros;
@@ -23,7 +23,7 @@ use crate::tensor::primitive::{
     Signature, WithTangents, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::Recorder;
+use crate::tensor::trace::{Recorder, bind};
 
 /// A linear function whose only known rule is its transpose. The operands are tangents, followed by residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +131,25 @@ impl Primitive for Backward {
             residuals.into_iter().chain(results),
             tangents,
         )])
+    }
+
+    fn may_call_host(&self) -> bool {
+        self.body.may_call_host
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let primitive = Self {
+            body: self.body.under_condition(condition.is_some()),
+            ..self.clone()
+        };
+        bind(
+            &primitive,
+            &with_condition(condition, operands, &[self.tangents]),
+        )
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -125,6 +125,15 @@ impl Jaxpr {
             .any(|equation| equation.primitive.has_effect())
     }
 
+    /// Returns whether running the jaxpr may call a function of the user on the host.
+    pub(crate) fn calls_host(&self) -> bool {
+        self.equations.iter().any(|equation| {
+            let bodies = equation.primitive.bodies();
+            let calls = bodies.iter().any(|(_, body)| body.calls_host());
+            calls || (bodies.is_empty() && equation.primitive.may_call_host())
+        })
+    }
+
     /// Evaluates the jaxpr operation by operation, and returns the outputs. The inputs must have the recorded shapes
     /// and dtypes. The inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///

@@ -321,6 +321,35 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
 
+    /// **Effect**: returns whether results of the primitive may depend on the results of an effect. Unlike a value, they cannot be
+    /// computed again.
+    fn has_result_of_effect(&self) -> bool {
+        let bodies = self.bodies();
+        let mut equations = bodies.iter().flat_map(|(_, body)| &body.equations);
+        equations.any(|equation| equation.primitive.has_result_of_effect())
+    }
+
+    /// **Condition**: returns whether the primitive, or a function that a transformation derives from it, may call a function of
+    /// the user on the host. Such a call must not be made for an example that does not reach it.
+    fn may_call_host(&self) -> bool {
+        self.has_effect()
+    }
+
+    /// **Condition**: applies the primitive so that it calls the host only if `condition`, a bool, is true. Otherwise, the results
+    /// of the call are zeros. If `condition` is `None`, the primitive never calls the host: the call has been made, and its results
+    /// are not needed again. See [`under`](crate::tensor::trace::under).
+    ///
+    /// # Errors
+    /// As [`bind`](crate::tensor::trace::bind).
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let _ = (condition, operands);
+        bug(format_args!("a rule of `{}` for a condition", self.name()))
+    }
+
     /// Returns the elementwise operation. Returns `None` if the executor cannot fuse the primitive as an elementwise
     /// operation.
     fn elementwise(&self) -> Option<Elementwise> {

@@ -11,7 +11,7 @@ use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::device::on_host;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
-use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
+use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in, suspended};
 
 /// Records the function `run` of tensors as a jaxpr. Also returns the traced tensors that `run` captured from lower
 /// trace levels, and the extra result of `run`. The captured tensors are the last inputs of the jaxpr.
@@ -49,6 +49,7 @@ fn stage_results(
 ) -> (Jaxpr, Vec<Tensor>) {
     let builder = Rc::new(RefCell::new(Builder::default()));
     let trace = Trace::begin(Interpreter::Stage(Rc::clone(&builder), recorder));
+    let unconditional = suspended();
     let tensors = inputs
         .iter()
         .map(|info| {
@@ -60,6 +61,7 @@ fn stage_results(
     let host = on_host();
     let results = run(tensors);
     drop(host);
+    drop(unconditional);
     let results = standing_in(results);
     let outputs = results
         .iter()

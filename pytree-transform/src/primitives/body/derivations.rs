@@ -3,13 +3,14 @@
 //! - the JVP
 //! - the known part, which does not depend on the tangents, and the part that is linear in the tangents
 //! - the transpose
+//! - the function under a condition
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pytree_core::bug::{expect_next, pairs};
-use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::error::or_panic;
 use crate::primitives::body::linearized::Linearized;
@@ -21,7 +22,7 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::INPUTS;
 use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{Interpreter, Trace};
+use crate::tensor::trace::{Interpreter, Trace, under};
 
 /// The cached functions that were derived from one recorded function.
 #[derive(Default)]
@@ -30,6 +31,7 @@ pub(super) struct Derivations {
     pushed: Cache<(Vec<bool>, Vec<bool>), Pushed>,
     linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
     transposed: Cache<TransposeKey, Transposed>,
+    under_condition: Cache<bool, Arc<Body>>,
 }
 
 /// A cache of derived functions. The key holds the arguments of the derivation. No lock is held during a derivation.
@@ -230,6 +232,21 @@ impl Body {
                 Derivative::Recomputed(policy) => policy.recomputed(&self.split(active, force)),
                 Derivative::Given(given) => given.linearized(self, active),
             })
+    }
+
+    /// Returns the function whose first input is a bool, and which calls the host only if this condition is true. If `is_input` is
+    /// false, the function has no such input, and never calls the host.
+    pub(crate) fn under_condition(&self, is_input: bool) -> Arc<Self> {
+        let derive = |_: &bool| {
+            let condition = is_input.then(|| AbstractArray::new(DType::Bool, []));
+            let infos: Vec<_> = condition.into_iter().chain(self.input_infos()).collect();
+            let (jaxpr, _, ()) = stage(self.recorder, &infos, |mut tensors| {
+                let inputs = tensors.split_off(usize::from(is_input));
+                (under(tensors.first(), || self.jaxpr.apply(&inputs)), ())
+            });
+            self.derived_with(jaxpr, self.derivative.under_condition(is_input))
+        };
+        Arc::clone(&self.derivations.under_condition.get(is_input, derive))
     }
 
     fn split(&self, active: &[bool], force: &[bool]) -> Linearized {

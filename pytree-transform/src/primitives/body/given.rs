@@ -132,6 +132,22 @@ impl GivenRule {
         }
     }
 
+    /// Returns the rule of the function [`under_condition`](Body::under_condition).
+    pub(super) fn under_condition(&self, is_input: bool) -> Self {
+        let rule = match self.rule.known() {
+            Some(split) => Rule::recorded(split.under_condition(is_input)),
+            None => {
+                let rule = Arc::clone(&self.rule);
+                Rule::when_needed(move || rule.get().under_condition(is_input))
+            }
+        };
+        Self {
+            rule: Arc::new(rule),
+            arguments: self.arguments + usize::from(is_input),
+            ..*self
+        }
+    }
+
     fn with(&self, rule: Rule) -> Derivative {
         Derivative::Given(Self {
             rule: Arc::new(rule),

@@ -60,6 +60,31 @@ impl Linearized {
         }
     }
 
+    /// Returns whether a part may call a function of the user on the host.
+    pub(crate) fn may_call_host(&self) -> bool {
+        self.known.may_call_host || self.linear.may_call_host
+    }
+
+    /// Returns both parts [under a condition](Body::under_condition). The condition is a residual, if the linear part needs it.
+    pub(crate) fn under_condition(&self, is_input: bool) -> Self {
+        let mut known = self.known.under_condition(is_input);
+        let mut linear = Arc::clone(&self.linear);
+        if linear.may_call_host {
+            linear = linear.under_condition(is_input);
+            if is_input {
+                // The condition is the last residual, behind the tangents and the other residuals.
+                let count = linear.jaxpr.inputs.len();
+                let inputs: Vec<usize> = (1..count).chain([0]).collect();
+                let outputs: Vec<usize> = (0..linear.jaxpr.outputs.len()).collect();
+                linear = linear.rearranged(&inputs, &outputs);
+                let mut jaxpr = known.jaxpr.clone();
+                jaxpr.outputs.push(jaxpr.inputs[0]);
+                known = known.derived(jaxpr);
+            }
+        }
+        Self::new(known, linear, self.outputs, self.has_tangent.clone())
+    }
+
     /// Calls the known part and returns its outputs and the residuals. Residuals that are inputs are taken from
     /// `inputs`.
     #[track_caller]

@@ -51,6 +51,23 @@ pub(crate) enum Derivative {
     Given(GivenRule),
 }
 
+impl Derivative {
+    fn may_call_host(&self) -> bool {
+        match self {
+            Self::Recorded | Self::Recomputed(_) => false,
+            Self::Given(given) => given.rule.known().is_none_or(Linearized::may_call_host),
+        }
+    }
+
+    /// Returns the derivative of the function [`under_condition`](Body::under_condition).
+    fn under_condition(&self, is_input: bool) -> Self {
+        match self {
+            Self::Recorded | Self::Recomputed(_) => self.clone(),
+            Self::Given(given) => Self::Given(given.under_condition(is_input)),
+        }
+    }
+}
+
 /// A derivative rule that the user supplied.
 #[derive(Clone)]
 pub(crate) struct GivenRule {
@@ -69,6 +86,9 @@ pub(crate) struct Body {
     pub(crate) jaxpr: Jaxpr,
     /// Whether the function has effects besides computing its results, such as printing.
     pub(crate) has_effect: bool,
+    /// Whether the function, or a function derived from it, may call a function of the user on the host. True for a function whose
+    /// rule is not recorded yet.
+    pub(crate) may_call_host: bool,
     /// The names of the batch axes that the collectives in the jaxpr use.
     pub(crate) axis_names: Vec<AxisName>,
     derivative: Derivative,
@@ -133,6 +153,11 @@ impl Body {
             recorder,
             label,
             has_effect: jaxpr.has_effect(),
+            may_call_host: derivative.may_call_host()
+                || jaxpr
+                    .equations
+                    .iter()
+                    .any(|equation| equation.primitive.may_call_host()),
             axis_names: jaxpr.axis_names(),
             jaxpr,
             derivative,

@@ -10,6 +10,7 @@ use crate::primitives::body::Linearized;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;
+use crate::tensor::trace::under;
 
 /// Selects the intermediate values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,9 +26,10 @@ pub enum RematPolicy {
 }
 
 impl RematPolicy {
+    /// Returns whether the results of a primitive are stored. An effect happens once, so its results always are.
     fn keeps(self, primitive: &dyn Primitive) -> bool {
-        let primitive: &dyn Any = primitive;
-        self == Self::Dots && primitive.is::<DotGeneral>()
+        let any: &dyn Any = primitive;
+        primitive.has_result_of_effect() || (self == Self::Dots && any.is::<DotGeneral>())
     }
 
     /// Returns `split` with a linear part that recomputes the residuals from the inputs and from the values that the
@@ -71,7 +73,7 @@ impl RematPolicy {
             .collect();
         let (jaxpr, _, ()) = stage(linear.recorder, &infos, |mut tensors| {
             let kept = tensors.split_off(of_tangents);
-            tensors.extend(again.apply(&kept));
+            tensors.extend(under(None, || again.apply(&kept)));
             (linear.jaxpr.apply(&tensors), ())
         });
         Linearized::new(

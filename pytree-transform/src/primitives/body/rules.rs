@@ -68,6 +68,20 @@ pub(crate) fn cotangents_of(
     of_operands.map(Option::flatten).collect()
 }
 
+/// Returns the operands of a primitive under a condition. The condition, if there is one, comes before the operands at `places`, in
+/// ascending order, where the inputs of bodies are.
+pub(crate) fn with_condition<'t>(
+    condition: Option<&'t Tensor>,
+    operands: &[&'t Tensor],
+    places: &[usize],
+) -> Vec<&'t Tensor> {
+    let mut operands = operands.to_vec();
+    for &place in places.iter().rev() {
+        operands.splice(place..place, condition);
+    }
+    operands
+}
+
 /// Returns results with their batch axes, for a batching rule. A result whose flag in `mapped` is set has a leading
 /// batch axis.
 pub(crate) fn mapped_in_front(results: Vec<Tensor>, mapped: &[bool]) -> Batched {

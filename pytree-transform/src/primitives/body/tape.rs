@@ -176,7 +176,11 @@ impl Tape {
 /// Repeats the numbers that the operations on a tape have as operands. A jaxpr has their repetitions.
 fn repeat_numbers(builder: &mut Builder) {
     for mut equation in std::mem::take(&mut builder.equations) {
-        let output = builder.variables[equation.outputs[0].index()].clone();
+        let Some(&output) = equation.outputs.first() else {
+            builder.equations.push(equation);
+            continue;
+        };
+        let output = builder.variables[output.index()].clone();
         let inputs = equation.inputs.iter_mut();
         for input in inputs.filter(|_| equation.primitive.elementwise().is_some()) {
             let info = &builder.variables[input.index()];

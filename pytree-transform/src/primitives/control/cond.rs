@@ -12,10 +12,10 @@ use pytree_kernels::primitives::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
-    with_tangents,
+    with_condition, with_tangents,
 };
 use crate::primitives::body::{BODIES, Body, all_axis_names};
 use crate::primitives::call::call;
@@ -33,7 +33,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::on_tape;
+use crate::tensor::trace::{bind, on_tape};
 
 /// Calls one of its branches. The first operand is the index of the branch. An index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -202,7 +202,13 @@ impl Cond {
         let all = vec![true; self.outputs().len()];
         let of_branch = |(position, branch): (usize, &Arc<Body>)| {
             let taken = self.is_taken(&index, position);
-            let (operands, axes) = guarded(&taken, &operands[1..], &axes[1..], size);
+            let (mut operands, mut axes) = guarded(&taken, &operands[1..], &axes[1..], size);
+            let mut branch = Arc::clone(branch);
+            if branch.may_call_host {
+                branch = branch.under_condition(true);
+                operands.insert(0, taken);
+                axes.insert(0, Some(0));
+            }
             let batched = branch.batched(&axes, batch, &all);
             call(&batched.body, &operands)
         };
@@ -405,6 +411,23 @@ impl Primitive for Cond {
         }
         let signature = Signature::new(operands[1..].iter().copied(), results);
         Ok(vec![signature; self.branches.len()])
+    }
+
+    fn may_call_host(&self) -> bool {
+        self.branches.iter().any(|branch| branch.may_call_host)
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let branches = self.branches.iter();
+        let branches = branches.map(|branch| branch.under_condition(condition.is_some()));
+        bind(
+            &Self::new(branches.collect()),
+            &with_condition(condition, operands, &[1]),
+        )
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -17,9 +17,11 @@ use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::program::Slots;
-use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};
+use crate::primitives::body::rules::{
+    bind_all, cotangents_of, known_and_cotangents, with_condition,
+};
 use crate::primitives::body::{Body, chosen, single_body};
 use crate::primitives::control::carry::{fixed_point, with_mapped_carry};
 use crate::primitives::create::or_zeros;
@@ -31,7 +33,7 @@ use crate::tensor::primitive::{
     Signature, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::on_tape;
+use crate::tensor::trace::{bind, on_tape};
 
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -374,6 +376,23 @@ impl Primitive for Scan {
             outputs.push(element(result)?);
         }
         Ok(vec![Signature { inputs, outputs }])
+    }
+
+    fn may_call_host(&self) -> bool {
+        self.body.may_call_host
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let body = self.body.under_condition(condition.is_some());
+        let constants = self.constants + usize::from(condition.is_some());
+        bind(
+            &self.with(body, constants, self.carry),
+            &with_condition(condition, operands, &[0]),
+        )
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -11,10 +11,10 @@ use pytree_kernels::primitives::elementwise::short::ShortProgram;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
-    arrays, bind_all, mapped_in_front, tangents_behind, with_tangents,
+    arrays, bind_all, mapped_in_front, tangents_behind, with_condition, with_tangents,
 };
 use crate::primitives::body::{BODIES, Body, all_axis_names, in_places};
 use crate::primitives::call::call;
@@ -35,7 +35,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{current_line, on_tape};
+use crate::tensor::trace::{bind, current_line, on_tape, under};
 
 /// Applies a body to a carry while a condition holds. The operands are the constants of the condition, the constants of
 /// the body, and the first carry.
@@ -112,8 +112,8 @@ impl While {
         tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
-    /// Computes the last carry. The tangents are computed by a call that runs the loop again. This call is linear in
-    /// the tangents, but it cannot be transposed.
+    /// Computes the last carry. The tangents are computed by a call that runs the loop again, without its effects. This call is
+    /// linear in the tangents, but it cannot be transposed.
     fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
@@ -124,7 +124,8 @@ impl While {
             .collect();
         let (jaxpr, _, has_tangent) = stage(self.body.recorder, &infos, |mut tensors| {
             let primals = tensors.split_off(given.len());
-            let (_, tangents) = self.pushed(&primals, &in_places(tensors, &active));
+            let again = || self.pushed(&primals, &in_places(tensors, &active));
+            let (_, tangents) = under(None, again);
             let has_tangent: Vec<bool> = tangents.iter().map(Option::is_some).collect();
             (tangents.into_iter().flatten().collect(), has_tangent)
         });
@@ -134,36 +135,56 @@ impl While {
         with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
-    /// Returns the loop over a batch. Once the condition is false for an example, the carry of this example does not
-    /// change.
-    fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
-        let of_condition = condition.input_infos();
-        let of_body = body.input_infos();
+    /// Runs the loop over a batch. A further carried value says for each example whether its condition holds. Once it is false, the
+    /// carry of this example does not change, and the example calls no function of the host.
+    fn by_example(
+        &self,
+        operands: &[Tensor],
+        axes: &[Option<usize>],
+        batch: &BatchAxis,
+    ) -> Vec<Tensor> {
         let (own, all) = (self.condition_constants, self.constants());
-        let (jaxpr, _, ()) = stage(self.condition.recorder, &of_condition, |tensors| {
-            let holds = condition.jaxpr.apply(&tensors);
-            (holds.iter().map(any_of).collect(), ())
-        });
-        let any = self.condition.derived(jaxpr);
-        let infos: Vec<AbstractArray> = of_condition[..own]
-            .iter()
-            .chain(&of_body)
-            .cloned()
-            .collect();
+        let of_carry = vec![Some(0); operands.len() - all];
+        let of_condition = [&axes[..own], &of_carry].concat();
+        let of_body = [&axes[own..all], &of_carry].concat();
+        let first = self.condition.batched(&of_condition, batch, &[true]);
+        let given = [&operands[..own], &operands[all..]].concat();
+        let first = call(&first.body, &given);
+        let live_in = |body: &Arc<Body>, axes: &[Option<usize>], force: &[bool]| {
+            if body.may_call_host {
+                let axes = [&[Some(0)], axes].concat();
+                let batched = body.under_condition(true).batched(&axes, batch, force);
+                (Arc::clone(&batched.body), 1)
+            } else {
+                (Arc::clone(&body.batched(axes, batch, force).body), 0)
+            }
+        };
+        let (condition, of_condition) = live_in(&self.condition, &of_condition, &[true]);
+        let (body, of_body) = live_in(&self.body, &of_body, &vec![true; of_carry.len()]);
+        let operands = [&operands[..all], &first, &operands[all..]].concat();
+        let infos: Vec<AbstractArray> = operands.iter().map(|it| it.info().clone()).collect();
         let (jaxpr, _, ()) = stage(self.body.recorder, &infos, |tensors| {
             let (constants, carry) = tensors.split_at(all);
-            let of_condition: Vec<Tensor> = constants[..own].iter().chain(carry).cloned().collect();
-            let holds = condition.jaxpr.apply(&of_condition);
-            let after = body.jaxpr.apply(&tensors[own..]);
+            let (of_holds, constants) = constants.split_at(own);
+            let (live, carry) = carry.split_at(1);
+            let after = call(&body, &[&live[..of_body], constants, carry].concat());
             let kept = pairs(after, carry, CARRY).map(|(after, before)| {
-                debug_assert_eq!(after.shape().first(), Some(&size), "the carry to be mapped");
-                let holds = or_panic(broadcast_in_dim(&holds[0], after.shape(), &[0]));
-                or_panic(select(&holds, &after, before))
+                let live = or_panic(broadcast_in_dim(&live[0], after.shape(), &[0]));
+                or_panic(select(&live, &after, before))
             });
-            (kept.collect(), ())
+            let kept: Vec<Tensor> = kept.collect();
+            let holds = call(
+                &condition,
+                &[&live[..of_condition], of_holds, &kept].concat(),
+            );
+            ([vec![&live[0] & &holds[0]], kept].concat(), ())
         });
         let body = self.body.derived(jaxpr);
-        Self::new((any, own), (body, all))
+        let (jaxpr, _, ()) = stage(self.condition.recorder, &infos[all..], |tensors| {
+            (vec![any_of(&tensors[0])], ())
+        });
+        let primitive = Self::new((self.condition.derived(jaxpr), 0), (body, all));
+        bind_all(&primitive, &operands).split_off(1)
     }
 }
 
@@ -288,11 +309,7 @@ impl Primitive for While {
             check_agreement(bodies, batch, "the condition", "the `while_loop`");
         }
         let results = if by_example {
-            let primitive = self.by_example(&condition.body, &body.body, size);
-            // The body of the batched loop also evaluates the condition, so it takes the constants of the condition
-            // before the constants of the body.
-            let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
-            bind_all(&primitive, &operands)
+            self.by_example(&operands, axes, batch)
         } else {
             let condition = (Arc::clone(&condition.body), own);
             let primitive = Self::new(condition, (Arc::clone(&body.body), self.body_constants));
@@ -362,6 +379,34 @@ impl Primitive for While {
             Signature::new(of_body.into_iter().chain(carry.iter().copied()), results),
             Signature::new(of_condition.into_iter().chain(carry), [&flag]),
         ])
+    }
+
+    fn may_call_host(&self) -> bool {
+        self.condition.may_call_host || self.body.may_call_host
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let count = usize::from(condition.is_some());
+        let mut holds = self.condition.under_condition(count > 0);
+        if count > 0 && (self.condition.jaxpr.calls_host() || self.body.jaxpr.calls_host()) {
+            // A loop that is not reached has no iterations: with zeros as results of the host, it might not end.
+            let (jaxpr, _, ()) = stage(holds.recorder, &holds.input_infos(), |tensors| {
+                let results = holds.jaxpr.apply(&tensors);
+                (vec![&tensors[0] & &results[0]], ())
+            });
+            holds = holds.derived(jaxpr);
+        }
+        let body = self.body.under_condition(count > 0);
+        let primitive = Self::new(
+            (holds, self.condition_constants + count),
+            (body, self.body_constants + count),
+        );
+        let places = [0, self.condition_constants];
+        bind(&primitive, &with_condition(condition, operands, &places))
     }
 
     fn axis_names(&self) -> &[AxisName] {

@@ -22,6 +22,7 @@ use crate::base::error::TensorError;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
+use crate::tensor::trace::conditions;
 use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
 use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};
 use crate::tensor::trace::{
@@ -37,6 +38,10 @@ pub(crate) fn bind(
     operands: &[&Tensor],
 ) -> Result<Outputs<Tensor>, TensorError> {
     let line = current_line();
+    if let Some(condition) = conditions::current().filter(|_| primitive.may_call_host()) {
+        let _suspended = conditions::suspended();
+        return at_line(line, || primitive.bind_under(condition.as_ref(), operands));
+    }
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();
     let names = primitive.axis_names();

@@ -12,6 +12,7 @@
 
 mod batch_axes;
 mod bind;
+mod conditions;
 mod lines;
 mod recorder;
 mod stand_ins;
@@ -29,6 +30,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, bind_repeating, check_creation, overwriting};
+pub(crate) use self::conditions::{suspended, under};
 pub(crate) use self::lines::{
     at_line, at_line_by_default, at_own_lines, current_line, in_rule, known_line,
 };

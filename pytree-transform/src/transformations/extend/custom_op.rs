@@ -97,6 +97,11 @@ pub trait CustomOp: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
         ))
     }
 
+    /// Returns whether the evaluation, or an operation of a rule, has an effect; see [`Primitive::has_effect`].
+    fn has_effect(&self) -> bool {
+        false
+    }
+
     /// Writes the parameters of the operation in displayed jaxprs. The default writes the `Debug` form of a type with fields.
     ///
     /// # Errors
@@ -165,5 +170,9 @@ impl<P: CustomOp> Primitive for P {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         CustomOp::write_parameters(self, f)
+    }
+
+    fn has_effect(&self) -> bool {
+        CustomOp::has_effect(self)
     }
 }

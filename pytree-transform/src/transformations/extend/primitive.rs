@@ -10,6 +10,8 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::{TensorError, or_panic};
+use crate::primitives::body::rules::with_condition;
+use crate::primitives::callback::HostCall;
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
@@ -17,7 +19,7 @@ use crate::tensor::primitive::{
     Primitive as EnginePrimitive, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind, current_line};
+use crate::tensor::trace::{bind, current_line, under};
 use crate::transformations::control::loops::map;
 use crate::transformations::extend::rule::{Rule, different, not_derivative, not_examples};
 
@@ -164,6 +166,12 @@ pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
     /// # Errors
     /// Returns the errors of `f`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Returns whether the evaluation, or an operation of a rule, has an effect. A program then makes all evaluations, in their order.
+    /// Under `vmap`, an example that does not reach the primitive does not evaluate it: the other examples are evaluated one by one.
+    fn has_effect(&self) -> bool {
+        false
+    }
 }
 
 /// Applies a primitive to tensors, which may be traced, and returns the results.
@@ -198,6 +206,15 @@ pub fn each_example<P: Primitive>(
     operands: &[Tensor],
     axes: &[Option<usize>],
 ) -> Examples {
+    map_examples(operands, axes, |operands| apply(primitive, operands))
+}
+
+/// Applies a function to one example after the other.
+fn map_examples(
+    operands: &[Tensor],
+    axes: &[Option<usize>],
+    function: impl Fn(&[&Tensor]) -> Vec<Tensor>,
+) -> Examples {
     let (mut batched, mut common) = (Vec::new(), Vec::new());
     for (operand, axis) in operands.iter().zip(axes) {
         match axis {
@@ -215,7 +232,7 @@ pub fn each_example<P: Primitive>(
                     None => common.next(),
                 })
                 .collect();
-            apply(primitive, &operands.iter().collect::<Vec<_>>())
+            function(&operands.iter().collect::<Vec<_>>())
         },
         batched,
     );
@@ -362,5 +379,108 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.primitive.write_parameters(f)
+    }
+
+    fn has_effect(&self) -> bool {
+        self.primitive.has_effect()
+    }
+
+    fn has_result_of_effect(&self) -> bool {
+        self.has_effect()
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let Some(condition) = condition else {
+            let infos: Vec<_> = operands.iter().map(|operand| operand.info()).collect();
+            let results = self.abstract_evaluation(&infos)?.into_vec();
+            return bind(&HostCall::refused(self.name(), results.into()), &[]);
+        };
+        let conditional = Conditional(self.clone());
+        bind(
+            &conditional,
+            &with_condition(Some(condition), operands, &[0]),
+        )
+    }
+}
+
+/// A primitive of another crate that has an effect, with a bool as its first operand. If this condition is false, the primitive is
+/// not evaluated, and its results are zeros.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Conditional<P>(Opened<P>);
+
+impl<P: Primitive> EnginePrimitive for Conditional<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        self.0.abstract_evaluation(&operands[1..])
+    }
+
+    fn evaluate(&self, mut operands: Operands) -> Outputs<Array> {
+        if operands.remove(0).elements::<bool>()[0] {
+            return self.0.evaluate(operands);
+        }
+        let infos: Vec<&AbstractArray> = operands.iter().map(|operand| &operand.info).collect();
+        let results = or_panic(self.0.abstract_evaluation(&infos));
+        results.iter().map(Array::zeros).collect()
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        under(Some(&primals[0]), || {
+            self.0.jvp(&primals[1..], &tangents[1..])
+        })
+    }
+
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let rule = || self.0.transpose(cotangents, &operands[1..]);
+        let mut found = under(Some(operands[0].known()), rule);
+        found.insert(0, None);
+        found
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        let (results, axes) = if axes[0].is_some() {
+            map_examples(operands, axes, |operands| {
+                or_panic(bind(self, operands)).into_vec()
+            })
+        } else {
+            let rule = || self.0.batch(&operands[1..], &axes[1..], batch);
+            return under(Some(&operands[0]), rule);
+        };
+        (results.into(), axes.into())
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(
+            operands,
+            "it has an effect, which not all examples of a `vmap` reach",
+            "run the function on the host",
+        ))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_parameters(f)
+    }
+
+    fn has_effect(&self) -> bool {
+        true
+    }
+
+    fn has_result_of_effect(&self) -> bool {
+        true
+    }
+
+    fn bind_under(
+        &self,
+        condition: Option<&Tensor>,
+        operands: &[&Tensor],
+    ) -> Result<Outputs<Tensor>, TensorError> {
+        let both = condition.map(|condition| operands[0] & condition);
+        self.0.bind_under(both.as_ref(), &operands[1..])
     }
 }

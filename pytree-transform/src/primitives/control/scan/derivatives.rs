@@ -12,9 +12,10 @@ use crate::primitives::call::call;
 use crate::primitives::control::carry::{fixed_point, with_carry_tangents};
 use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::WithTangents;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::Recorder;
+use crate::tensor::trace::{Recorder, under};
 
 /// Where the linear loop of a scan gets a residual of the body.
 enum Residual {
@@ -112,7 +113,7 @@ impl Scan {
             let used = split.known.needed_inputs(&invariant);
             let body = split.known.rearranged(&used, &invariant);
             let operands: Vec<Tensor> = used.iter().map(|&at| primals[at].clone()).collect();
-            call(&body, &operands)
+            under(None, || call(&body, &operands))
         };
 
         // The operands of the linear loop (constants, carry and stacked inputs). Each operand is stored with its
@@ -156,7 +157,12 @@ impl Scan {
     /// outputs that are stacked.
     fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
         let jaxpr = &known.jaxpr;
-        let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
+        let effects = jaxpr.equations.iter();
+        let effects = effects.filter(|equation| equation.primitive.has_result_of_effect());
+        let of_effects = effects.flat_map(|equation| &equation.outputs);
+        let of_elements = &jaxpr.inputs[self.constants..];
+        let varying: Vec<Variable> = of_elements.iter().chain(of_effects).copied().collect();
+        let varying = jaxpr.depending_on(&varying);
         let carry = self.constants..self.constants + self.carry;
         let (mut invariant, mut stacked) = (Vec::new(), Vec::new());
         let inputs = jaxpr.input_positions();
