@@ -2,7 +2,7 @@
 
 /// Prints a line to stdout, like `println!`, as soon as the values of its operands are known.
 ///
-/// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
+/// Under `jit`, the line is printed at each run, and under `vmap` once per example that reaches it. Under `grad` and `jvp`, the values
 /// are printed without their tangents.
 ///
 /// The operands are tensors, by value or by reference. A named operand fills the placeholder with the same name, and a

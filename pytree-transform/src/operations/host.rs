@@ -19,7 +19,8 @@ pub enum HostBatches {
     /// One call for each example, in order: `"sequential"` in JAX.
     #[default]
     EachExample,
-    /// One call for the whole batch: `"broadcast_all"` in JAX. All operands and all results then have the batch axes in front.
+    /// One call for the whole batch: `"broadcast_all"` in JAX. All operands and all results then have the batch axes in front. In a
+    /// branch that only some examples take, the call has the values of all of them.
     Whole,
 }
 
@@ -27,7 +28,7 @@ pub enum HostBatches {
 ///
 /// `results` declares the dtypes and shapes of the results. The function gets tensors whose elements are known. A compiled program
 /// calls it when it runs: never if nothing needs the results, and once for equal calls. Under `vmap`, the function is called for
-/// each example; see [`pure_callback_with`]. A derivative needs a rule by [`custom_jvp`](crate::custom_jvp) or
+/// each example that reaches the call; see [`pure_callback_with`]. A derivative needs a rule by [`custom_jvp`](crate::custom_jvp) or
 /// [`custom_vjp`](crate::custom_vjp). Equivalent to `jax.pure_callback`.
 ///
 /// # Examples
@@ -108,9 +109,10 @@ where
 
 /// Calls a function of the host that has an effect, for instance one that reads a sensor, as a part of a program.
 ///
-/// Each call counts: a compiled program makes all calls, in their order, also if nothing needs the results. Under `vmap`, the
-/// function is called for each example, in order. If no operand differs between the examples, it is called once, and all examples
-/// have its results. For the rest, see [`pure_callback`]. Equivalent to `jax.experimental.io_callback` with `ordered=True`.
+/// Each call counts: a compiled program makes all calls, in their order, also if nothing needs the results. A derivative, also of a
+/// [`remat`](crate::remat), makes each call once. Under `vmap`, the function is called for each example that reaches the call, in order:
+/// not in a branch that the example does not take, nor in a loop that has ended for it. If neither an operand nor the way to the call
+/// differs between the examples, it is called once, and all examples have its results. For the rest, see [`pure_callback`]. Equivalent to `jax.experimental.io_callback` with `ordered=True`.
 ///
 /// # Examples
 /// ```
@@ -171,7 +173,7 @@ where
 }
 
 /// Calls `callback` with the values of the operands as soon as these values are known. Under `jit`, the callback is
-/// called at each run. Under `vmap`, the callback is called once for each example. Equivalent to `jax.debug.callback`.
+/// called at each run. Under `vmap`, the callback is called once for each example that reaches it. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```
@@ -233,7 +235,7 @@ thread_local! {
 /// Panics if an element of `condition` is true, also inside of compiled functions. Returns `x`.
 ///
 /// The check happens when the program runs. It survives `jit`, `vmap`, `grad` and loops: the message has the line of the call, and
-/// under `vmap` the first example that fails, with its value of `x`. [`without_error_if`], or the environment variable
+/// under `vmap` the first example that fails, with its value of `x`. A branch is checked only for the examples that take it. [`without_error_if`], or the environment variable
 /// `PYTREE_ERROR_IF=0`, leaves the checks out of the functions that are traced. Equivalent to `eqx.error_if` in Equinox.
 ///
 /// # Examples

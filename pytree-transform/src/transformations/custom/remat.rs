@@ -21,7 +21,8 @@ use crate::transformations::returned::Returned;
 ///
 /// Trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training Deep
 /// Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate values to
-/// store. Values and derivatives are the same as without `remat`. The function may return a `Result`; see [`Returned`].
+/// store. Values and derivatives are the same as without `remat`, and effects happen once: the result of an
+/// [`io_callback`](crate::io_callback) is always stored. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
