@@ -349,7 +349,7 @@ fn mapped(f: &Function) -> Function {
 fn compile(f: &Function) -> Function {
     let f = Arc::clone(f);
     let compiled = jit(move |states: State| f(states));
-    Arc::new(move |states| compiled(states))
+    Arc::new(move |(tags, xs)| compiled((tags, xs)))
 }
 
 fn check_program(seed: u64) {

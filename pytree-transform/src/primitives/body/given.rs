@@ -134,12 +134,11 @@ impl GivenRule {
 
     /// Returns the rule of the function [`under_condition`](Body::under_condition).
     pub(super) fn under_condition(&self, is_input: bool) -> Self {
-        let rule = match self.rule.known() {
-            Some(split) => Rule::recorded(split.under_condition(is_input)),
-            None => {
-                let rule = Arc::clone(&self.rule);
-                Rule::when_needed(move || rule.get().under_condition(is_input))
-            }
+        let rule = if let Some(split) = self.rule.known() {
+            Rule::recorded(split.under_condition(is_input))
+        } else {
+            let rule = Arc::clone(&self.rule);
+            Rule::when_needed(move || rule.get().under_condition(is_input))
         };
         Self {
             rule: Arc::new(rule),

@@ -40,7 +40,9 @@ pub(crate) fn bind(
     let line = current_line();
     if let Some(condition) = conditions::current().filter(|_| primitive.may_call_host()) {
         let _suspended = conditions::suspended();
-        return at_line(line, || primitive.bind_under(condition.as_ref(), operands));
+        return at_line(line, || {
+            primitive.bind_under(condition.0.as_ref(), operands)
+        });
     }
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| operand.info()).collect();

@@ -11,9 +11,13 @@ use std::cell::Cell;
 use crate::tensor::Tensor;
 use crate::tensor::trace::INNERMOST;
 
+/// The condition of a scope, or `None` if its operations never call the host.
+#[derive(Clone)]
+pub(super) struct Condition(pub(super) Option<Tensor>);
+
 /// A condition, and the innermost trace level when it began. The rules of this level are below the condition.
 struct Scope {
-    condition: Option<Tensor>,
+    condition: Condition,
     level: Option<usize>,
 }
 
@@ -44,7 +48,7 @@ impl Drop for Restore {
 /// calls have been made. See [`bind_under`](crate::tensor::primitive::Primitive::bind_under).
 pub(crate) fn under<R>(condition: Option<&Tensor>, run: impl FnOnce() -> R) -> R {
     let scope = Scope {
-        condition: condition.cloned(),
+        condition: Condition(condition.cloned()),
         level: INNERMOST.get(),
     };
     let _restore = Restore(replace(Some(scope)));
@@ -56,8 +60,8 @@ pub(crate) fn suspended() -> Restore {
     Restore(replace(None))
 }
 
-/// Returns the condition of the running code. The outer `None` means that there is no condition.
-pub(super) fn current() -> Option<Option<Tensor>> {
+/// Returns the condition of the running code, or `None` outside of every scope.
+pub(super) fn current() -> Option<Condition> {
     if !HAS_SCOPE.get() {
         return None;
     }
