@@ -410,7 +410,7 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
 /// A primitive of another crate that has an effect, with a bool as its first operand. If this condition is false, the primitive is
 /// not evaluated, and its results are zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Conditional<P>(Opened<P>);
+struct Conditional<P: Primitive>(Opened<P>);
 
 impl<P: Primitive> EnginePrimitive for Conditional<P> {
     fn name(&self) -> &'static str {
