@@ -314,7 +314,7 @@ fn updated_in_one_branch(make: Make) {
         step((&mut row, &mut optimizer, Tensor::from(chosen)));
         let (mut plain, _) = expected(&[0]);
         if chosen {
-            plain.bias = plain.bias - expected_gradient() * 0.5;
+            plain.bias -= expected_gradient() * 0.5;
         }
         same_values(&row, &plain);
         outside.check(&row, "bias");

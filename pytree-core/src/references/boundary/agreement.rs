@@ -1,8 +1,8 @@
 //! Brings the outcomes of several branches to one structure.
 //!
-//! Branches of one argument may share nodes differently: one branch returns a shared node of the argument, and another
-//! branch returns a new node with a new value. A shared node has no identity that the caller needs, so the outcomes agree if
-//! they agree at all paths. In the common outcome, two paths hold one node if they hold one node in every branch.
+//! One branch may return a shared node of the argument, and another branch a new node with a new value. A shared node has no
+//! identity that the caller needs, so the outcomes agree if they agree at all paths. In the common outcome, two paths hold
+//! one node if they hold one node in every branch.
 
 use std::collections::HashMap;
 
@@ -20,19 +20,18 @@ pub enum BranchLeaf {
     Argument(usize),
 }
 
-/// The position of a node in the outcome of a branch, or in the argument.
-#[derive(Clone, Copy)]
-enum Place {
-    Outcome(usize),
-    Argument(usize),
-}
+/// A node, leaf, shared node or reference of one side, by its number on this side. Side 0 is the argument, and side 1 + i is
+/// the outcome of branch i.
+type OnSide = (usize, usize);
 
-/// The identity of a shared node or reference in one branch: its number in the outcome, or in the argument.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Identity {
-    Outcome(usize),
-    Argument(usize),
-}
+/// The places of a node in all branches, and the number of its following siblings, including itself.
+type Places = (Vec<OnSide>, usize);
+
+/// The branches differ.
+struct Differs;
+
+/// The places of the children of a node, if they follow.
+type Visited = Result<Option<Places>, Differs>;
 
 impl Outcome {
     /// Returns the common outcome of several functions of one argument, which differ at most in the nodes that they share.
@@ -40,71 +39,51 @@ impl Outcome {
     ///
     /// The functions must have written the same references.
     pub fn agreed(argument: &TreeDef, outcomes: &[&Self]) -> Option<(Self, Vec<Vec<BranchLeaf>>)> {
-        let (first, rest) = outcomes.split_first()?;
-        if rest.iter().any(|outcome| outcome.written != first.written) {
-            return None;
-        }
+        let wholes = outcomes.iter().map(|outcome| &outcome.whole);
+        let sides: Vec<&TreeDef> = std::iter::once(argument).chain(wholes).collect();
         let walk = Walk {
-            argument: Side::of(argument),
-            branches: outcomes
-                .iter()
-                .map(|outcome| Side::of(&outcome.whole))
-                .collect(),
+            before: sides.iter().map(|side| side.leaves_before()).collect(),
+            leaves: vec![Vec::new(); outcomes.len()],
+            sides,
             numbers: HashMap::new(),
             weak: Vec::new(),
             builder: Builder::default(),
-            leaves: vec![Vec::new(); outcomes.len()],
         };
         let (whole, leaves) = walk.run()?;
-        let result = if first.written.is_empty() {
+        let written = outcomes.first()?.written.clone();
+        let result = if written.is_empty() {
             whole.clone()
         } else {
             whole.subtree(1)
         };
+        let returned = returned(&whole);
         let agreed = Self {
-            returned: returned(&whole),
             whole,
             result,
-            written: first.written.clone(),
+            written,
+            returned,
         };
         Some((agreed, leaves))
     }
 }
 
-/// A structure with the number of leaves before each node.
-struct Side<'t> {
-    treedef: &'t TreeDef,
-    before: Vec<usize>,
-}
-
-impl<'t> Side<'t> {
-    fn of(treedef: &'t TreeDef) -> Self {
-        Self {
-            treedef,
-            before: treedef.leaves_before(),
-        }
-    }
-}
-
-/// The result of [`Walk::visit`] for a node without children.
-const NOTHING_BELOW: (Vec<Place>, usize) = (Vec::new(), 0);
-
 /// A walk through the outcomes of all branches at once.
 struct Walk<'t> {
-    argument: Side<'t>,
-    branches: Vec<Side<'t>>,
-    /// The number of each shared node and reference in the common outcome, by its identities in all branches.
-    numbers: HashMap<Vec<Identity>, usize>,
-    /// The position of the alias of each weak edge, and the identities of its target.
-    weak: Vec<(usize, Vec<Identity>)>,
-    builder: Builder,
+    sides: Vec<&'t TreeDef>,
+    /// The number of leaves before each node of each side.
+    before: Vec<Vec<usize>>,
     leaves: Vec<Vec<BranchLeaf>>,
+    /// The number of each shared node and reference in the common outcome, by its identities in all branches.
+    numbers: HashMap<Vec<OnSide>, usize>,
+    /// The position of the alias of each weak edge, and the identities of its target.
+    weak: Vec<(usize, Vec<OnSide>)>,
+    builder: Builder,
 }
 
 impl<'t> Walk<'t> {
     fn run(mut self) -> Option<(TreeDef, Vec<Vec<BranchLeaf>>)> {
-        // The children that are still to be visited: the places of the next child, and the number of children.
-        let mut open = vec![(vec![Place::Outcome(0); self.branches.len()], 1)];
+        let roots = (1..self.sides.len()).map(|side| (side, 0)).collect();
+        let mut open: Vec<Places> = vec![(roots, 1)];
         while let Some((places, left)) = open.last_mut() {
             if *left == 0 {
                 open.pop();
@@ -115,17 +94,10 @@ impl<'t> Walk<'t> {
             }
             *left -= 1;
             let here = places.clone();
-            for (branch, place) in places.iter_mut().enumerate() {
-                let end = self.view(branch, *place).end();
-                *place = match place {
-                    Place::Outcome(_) => Place::Outcome(end),
-                    Place::Argument(_) => Place::Argument(end),
-                };
+            for place in places {
+                place.1 = self.view(*place).end();
             }
-            let below = self.visit(here)?;
-            if below.1 > 0 {
-                open.push(below);
-            }
+            open.extend(self.visit(here).ok()?);
         }
         for (alias, target) in self.weak {
             self.builder
@@ -134,116 +106,81 @@ impl<'t> Walk<'t> {
         Some((self.builder.finish(), self.leaves))
     }
 
-    fn view(&self, branch: usize, place: Place) -> NodeView<'t> {
-        match place {
-            Place::Outcome(node) => self.branches[branch].treedef.view(node),
-            Place::Argument(node) => self.argument.treedef.view(node),
-        }
+    fn view(&self, (side, node): OnSide) -> NodeView<'t> {
+        self.sides[side].view(node)
     }
 
     /// Returns the identity of the shared node or reference at a place, or `None` if the node is neither.
-    fn identity(&self, branch: usize, place: Place) -> Option<Identity> {
-        let node = self.view(branch, place);
+    fn identity(&self, place: OnSide) -> Option<OnSide> {
+        let node = self.view(place);
         if let Some(number) = node.number_in_argument() {
-            return Some(Identity::Argument(number as usize));
+            return Some((0, number as usize));
         }
-        let (treedef, of): (_, fn(usize) -> Identity) = match place {
-            Place::Outcome(_) => (self.branches[branch].treedef, Identity::Outcome),
-            Place::Argument(_) => (self.argument.treedef, Identity::Argument),
-        };
-        let own = || {
-            let numbered = treedef.numbered_nodes();
-            numbered.binary_search(&node.position()).ok()
-        };
-        node.target().or_else(own).map(of)
+        let numbered = self.sides[place.0].numbered_nodes();
+        let own = || numbered.binary_search(&place.1).ok();
+        node.target().or_else(own).map(|number| (place.0, number))
     }
 
-    /// Returns the place at which a shared node or reference is defined.
-    fn definition(&self, branch: usize, identity: Identity) -> Place {
-        match identity {
-            Identity::Outcome(number) => {
-                Place::Outcome(self.branches[branch].treedef.numbered_nodes()[number])
-            }
-            Identity::Argument(number) => {
-                Place::Argument(self.argument.treedef.numbered_nodes()[number])
-            }
-        }
-    }
-
-    /// Adds the node at one place of all branches to the common outcome. Returns the places of its first child and the
-    /// number of children to be visited next, or `None` if the branches differ.
-    fn visit(&mut self, mut places: Vec<Place>) -> Option<(Vec<Place>, usize)> {
-        let each = || places.iter().enumerate();
-        let identities: Vec<Identity> = each()
-            .filter_map(|(branch, &place)| self.identity(branch, place))
-            .collect();
+    /// Adds the node at one place of all branches to the common outcome. Returns the places of its children if they follow.
+    fn visit(&mut self, mut places: Vec<OnSide>) -> Visited {
+        let identities = places.iter().filter_map(|&place| self.identity(place));
+        let identities: Vec<OnSide> = identities.collect();
         if !identities.is_empty() {
             if identities.len() < places.len() {
-                return None;
+                return Err(Differs);
             }
+            let is_known = identities
+                .iter()
+                .all(|identity| *identity == (0, identities[0].1));
             let is_weak = self.builder.open_kinds().last() == Some(NodeKind::Weak);
-            if let Identity::Argument(number) = identities[0]
-                && identities.iter().all(|other| *other == identities[0])
-            {
-                self.builder.argument(number);
-                return Some(NOTHING_BELOW);
-            }
-            if is_weak {
+            if is_known {
+                self.builder.argument(identities[0].1);
+                return Ok(None);
+            } else if is_weak {
                 self.weak.push((self.builder.position(), identities));
                 self.builder.alias(None);
-                return Some(NOTHING_BELOW);
-            }
-            if let Some(&number) = self.numbers.get(&identities) {
+                return Ok(None);
+            } else if let Some(&number) = self.numbers.get(&identities) {
                 self.builder.alias(Some(number));
-                return Some(NOTHING_BELOW);
+                return Ok(None);
             }
-            let both = identities.iter().enumerate();
-            places = both
-                .map(|(branch, &identity)| self.definition(branch, identity))
-                .collect();
-            let is_reference = self.view(0, places[0]).kind() == NodeKind::Reference;
-            let is_new = |identity: &Identity| matches!(identity, Identity::Outcome(_));
-            if is_reference && !identities.iter().all(is_new) {
-                return None;
+            let definition =
+                |&(side, number): &OnSide| (side, self.sides[side].numbered_nodes()[number]);
+            places = identities.iter().map(definition).collect();
+            // A reference has an identity, so a reference of the argument agrees only with itself.
+            let is_reference = self.view(places[0]).kind() == NodeKind::Reference;
+            if is_reference && places.iter().any(|place| place.0 == 0) {
+                return Err(Differs);
             }
             self.numbers.insert(identities, self.builder.next_number());
         }
         self.enter(places)
     }
 
-    fn enter(&mut self, mut places: Vec<Place>) -> Option<(Vec<Place>, usize)> {
-        let first = self.view(0, places[0]);
-        let is_same = |(branch, &place): (usize, &Place)| {
-            let node = self.view(branch, place);
-            node.shape() == first.shape()
-                && node.num_children() == first.num_children()
-                && node.aux() == first.aux()
+    fn enter(&mut self, mut places: Vec<OnSide>) -> Visited {
+        let first = self.view(places[0]);
+        let is_same = |place: &OnSide| {
+            let node = self.view(*place);
+            let has_shape = node.shape() == first.shape() && node.aux() == first.aux();
+            has_shape && node.num_children() == first.num_children()
         };
-        if !places.iter().enumerate().all(is_same) {
-            return None;
+        if !places.iter().all(is_same) {
+            return Err(Differs);
         }
         if first.kind() == NodeKind::Leaf {
-            for (branch, &place) in places.iter().enumerate() {
-                self.leaves[branch].push(match place {
-                    Place::Outcome(node) => BranchLeaf::Outcome(self.branches[branch].before[node]),
-                    Place::Argument(node) => BranchLeaf::Argument(self.argument.before[node]),
+            for (leaves, (side, node)) in self.leaves.iter_mut().zip(places) {
+                let leaf = self.before[side][node];
+                leaves.push(match side {
+                    0 => BranchLeaf::Argument(leaf),
+                    _ => BranchLeaf::Outcome(leaf),
                 });
             }
             self.builder.leaf_of(first);
-            return Some(NOTHING_BELOW);
+            return Ok(None);
         }
-        let treedef = match places[0] {
-            Place::Outcome(_) => self.branches[0].treedef,
-            Place::Argument(_) => self.argument.treedef,
-        };
-        self.builder.node_of(treedef, first.position());
-        for place in &mut places {
-            let (Place::Outcome(node) | Place::Argument(node)) = place;
-            *node += 1;
-        }
-        if first.num_children() == 0 {
-            self.builder.exit();
-        }
-        Some((places, first.num_children()))
+        self.builder
+            .node_of(self.sides[places[0].0], first.position());
+        places.iter_mut().for_each(|place| place.1 += 1);
+        Ok(Some((places, first.num_children())))
     }
 }
