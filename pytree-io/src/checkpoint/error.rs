@@ -54,6 +54,10 @@ pub enum CheckpointError {
         /// How to get a safetensors file.
         fix: &'static str,
     },
+    /// An archive of NumPy cannot be read.
+    #[cfg(feature = "npz")]
+    #[error(transparent)]
+    Npz(#[from] crate::data::npz::NpzError),
     /// A matrix has the same shape in the layouts of this library and of PyTorch, and the file does not say which layout it
     /// has.
     #[error("cannot load the checkpoint `{}`: {name} is {found} in the file, and {sign}, so it may be `[in, out]` or, as in PyTorch, `[out, in]`; load it with `LoadOptions::new().names(WeightNames::pytorch())`, or with `WeightNames::dotted()` if it is `[in, out]`", .path.display())]

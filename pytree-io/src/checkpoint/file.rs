@@ -3,6 +3,7 @@
 //! [`StoredFile::open`] reads the header and compares the lengths that it has with the length of the file. Later the
 //! numbers of each tensor are read at their offset, in pieces of a few kilobytes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -14,6 +15,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::metadata::{Digest, Metadata, VERSION};
 use crate::checkpoint::other_format::{HEAD, other_format};
+#[cfg(feature = "npz")]
+use crate::checkpoint::{bytes::Stored, other_format::NPZ};
 use crate::files;
 
 /// The number of bytes before the header, which are the length of the header.
@@ -44,7 +47,7 @@ pub(super) struct StoredFile<'b> {
 #[derive(Debug)]
 enum Content<'b> {
     File(File),
-    Bytes(Cursor<&'b [u8]>),
+    Bytes(Cursor<Cow<'b, [u8]>>),
 }
 
 impl Content<'_> {
@@ -68,14 +71,35 @@ impl StoredFile<'_> {
         let failed = |source| io_error(path, source);
         let file = files::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        Self::read_header(path, Content::File(file), length)
+        match Self::read_header(path, Content::File(file), length) {
+            #[cfg(feature = "npz")]
+            Err(CheckpointError::OtherFormat { found: NPZ, .. }) => Self::of_npz(path),
+            opened => opened,
+        }
+    }
+
+    /// Reads an archive of NumPy, whose arrays are in memory then.
+    #[cfg(feature = "npz")]
+    fn of_npz(path: &Path) -> Result<Self, CheckpointError> {
+        let arrays = crate::data::npz::load(path)?;
+        let stored = arrays
+            .iter()
+            .map(|(name, array)| Ok((name, Stored::new(name, array)?)));
+        let stored = stored.collect::<Result<Vec<_>, CheckpointError>>()?;
+        let bytes =
+            safetensors::serialize(stored, None).map_err(|error| CheckpointError::Format {
+                path: path.to_owned(),
+                problem: error.to_string(),
+            })?;
+        let length = bytes.len() as u64;
+        Self::read_header(path, Content::Bytes(Cursor::new(bytes.into())), length)
     }
 }
 
 impl<'b> StoredFile<'b> {
     /// Reads the header of a file that is in memory.
     pub(super) fn of_bytes(bytes: &'b [u8]) -> Result<Self, CheckpointError> {
-        let content = Content::Bytes(Cursor::new(bytes));
+        let content = Content::Bytes(Cursor::new(bytes.into()));
         Self::read_header(Path::new(IN_MEMORY), content, bytes.len() as u64)
     }
 

@@ -18,7 +18,7 @@ use crate::checkpoint::source::{Location, Places, Source};
 use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, OtherEpsilon, WeightNames};
 
 /// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
-/// wrote. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
+/// wrote, or, with the feature `npz`, from an archive of NumPy. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
 /// the tensors are: a loaded tensor is on the device of the template's tensor, and on a mesh it has the same
 /// [`Sharding`](pytree_transform::device::Sharding). [`load_as`] needs no template.
 ///
@@ -227,19 +227,21 @@ fn load_leaves(
     Ok((loaded, report))
 }
 
-/// Returns the normalisations whose epsilon is not the default of the library that wrote the file.
+/// Returns the normalisations whose epsilon is the default of this library, and not that of the library that wrote the file.
 fn other_epsilons(treedef: &TreeDef, options: &LoadOptions<'_>) -> Vec<OtherEpsilon> {
     let Some(names) = &options.names else {
         return Vec::new();
     };
     let nodes = treedef.nodes().filter(pytree_core::NodeView::is_module);
     let others = nodes.filter_map(|node| {
-        let default = names.default_epsilon(layer_name(&node))?;
+        let [own, default] = names.default_epsilons(layer_name(&node))?;
         let (_, found) = node.statics().find(|(name, _)| *name == "epsilon")?;
         let found = *found.downcast_ref::<f64>()?;
         let path = node.path().to_string();
         let separator = if path.is_empty() { "" } else { "." };
-        (found.to_bits() != default.to_bits()).then(|| OtherEpsilon {
+        // Another epsilon was chosen for this model.
+        let is_other = found.to_bits() == own.to_bits() && own.to_bits() != default.to_bits();
+        is_other.then(|| OtherEpsilon {
             name: format!("{path}{separator}epsilon"),
             found,
             default,

@@ -26,14 +26,14 @@ pub struct LoadReport {
     pub unused_rules: Vec<Mismatch>,
     /// The names in the file of two equal tensors: see [`WeightNames::tied`](super::WeightNames::tied).
     pub tied: Vec<[String; 2]>,
-    /// The normalisations whose epsilon is not the default of the library that [`LoadOptions::names`](super::LoadOptions::names)
-    /// names. No file contains the epsilon: compare it with the configuration of the model.
+    /// The normalisations whose epsilon is the default of this library, if the library that
+    /// [`LoadOptions::names`](super::LoadOptions::names) names has another. No file contains the epsilon: compare it with the configuration of the model.
     pub epsilons: Vec<OtherEpsilon>,
     /// The names in the file of the tensors that [`WeightNames::ignore`](super::WeightNames::ignore) names.
     pub ignored: Vec<String>,
 }
 
-/// A normalisation whose epsilon is not the default of the library that wrote the file.
+/// A normalisation whose epsilon is the default of this library, and not that of the library that wrote the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtherEpsilon {
     /// The path of the epsilon in the model.

@@ -95,6 +95,15 @@ pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
     Ok(entries(&file, &metadata))
 }
 
+/// Lists the leaves of a checkpoint like [`inspect`], but reads only the headers of its files, so the checksum is not compared.
+///
+/// # Errors
+/// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or [`CheckpointError::Version`].
+pub fn headers(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
+    let file = Source::open(&path)?;
+    Ok(entries(&file, &file.metadata()?))
+}
+
 fn entries(file: &Source<'_>, metadata: &Metadata) -> Vec<Entry> {
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {

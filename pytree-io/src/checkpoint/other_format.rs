@@ -7,6 +7,13 @@ const TORCH: &str = "convert it in Python: `safetensors.torch.save_file(torch.lo
 const NUMPY: &str = "convert it in Python: read its arrays into a dictionary, and write this with `safetensors.numpy.save_file`";
 const DOWNLOAD: &str = "download the file itself; an address of Hugging Face has `/resolve/`, where that of the page has `/blob/`, and a file that needs a login is downloaded with `hf download`";
 
+/// What an archive of `numpy.savez` is. With the feature `npz`, a path of one is loaded.
+pub(super) const NPZ: &str = "an `.npz` file of NumPy";
+#[cfg(feature = "npz")]
+const NPZ_FIX: &str = "write it to a file, and load the file";
+#[cfg(not(feature = "npz"))]
+const NPZ_FIX: &str = "it is loaded with the feature `npz` of this crate";
+
 /// The first bytes of a format, what the file is, and what the user can do.
 const FORMATS: [(&[u8], &str, &str); 16] = [
     (
@@ -79,6 +86,13 @@ pub(super) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> 
     }
     if head.get(257..262) == Some(b"ustar") {
         return Some(("a TAR archive", "unpack it with `tar xf`"));
+    }
+    // The name of the first member of a ZIP archive, after 30 bytes.
+    if let [b'P', b'K', 3, 4, ..] = head
+        && let Some(&[length, 0]) = head.get(26..28)
+        && head[..head.len().min(30 + usize::from(length))].ends_with(b".npy")
+    {
+        return Some((NPZ, NPZ_FIX));
     }
     // A map of MessagePack with a short text as its first key.
     if let [0x81..=0x8f | 0xde, 0xa0..=0xbf | 0xd9, ..] = head {

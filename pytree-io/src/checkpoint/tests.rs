@@ -411,6 +411,41 @@ fn errors_are_small() {
     assert!(size_of::<pytree_core::TreeError>() <= 96);
 }
 
+/// `numpy.savez` and `numpy.savez_compressed` wrote the files.
+#[test]
+fn archives_of_numpy_are_loaded() {
+    for name in ["stored.npz", "compressed.npz"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/formats");
+        let path = path.join(name);
+        let template = BTreeMap::from([
+            ("count", Tensor::from(0_i64)),
+            ("encoder/kernel", Tensor::zeros(DType::F32, [2, 50])),
+        ]);
+        let options = LoadOptions::new().names(WeightNames::dotted());
+        let found = load_with(&path, &template, &options);
+        #[cfg(feature = "npz")]
+        {
+            let arrays = crate::data::npz::load(&path).unwrap();
+            let (found, _) = found.unwrap();
+            assert_eq!(found["count"], arrays["count"]);
+            assert_eq!(found["encoder/kernel"], arrays["encoder/kernel"]);
+            assert_eq!(tensors(&path).unwrap(), arrays);
+            assert_eq!(inspect(&path).unwrap()[1].shape, [2, 50]);
+        }
+        #[cfg(not(feature = "npz"))]
+        {
+            let text = found.unwrap_err().to_string();
+            assert!(
+                text.contains("found an `.npz` file of NumPy; it is loaded with the feature `npz`"),
+                "{text}"
+            );
+        }
+        let bytes = fs::read(&path).unwrap();
+        let text = tensors(Bytes(&bytes)).unwrap_err().to_string();
+        assert!(text.contains("found an `.npz` file of NumPy"), "{text}");
+    }
+}
+
 #[test]
 fn other_format_is_refused() {
     let scratch = Scratch::new("other");

@@ -58,7 +58,7 @@ pub enum WeightLayout {
 ///
 /// No file contains the epsilon of a normalisation, and its default differs between libraries: 1e-5 in PyTorch, 1e-6 in Flax
 /// and here (1e-5 for `BatchNorm`). Another epsilon changes the results. So [`LoadReport::epsilons`](super::LoadReport) lists the
-/// normalisations of the model whose epsilon is not the default of the library that wrote the file.
+/// normalisations of the model whose epsilon is the default of this library, if the library that wrote the file has another.
 ///
 /// Other leaves keep their names and layouts. A path such as `layers[0].weight` is written `layers.0.weight`. The counter
 /// `num_batches_tracked` of PyTorch is ignored.
@@ -290,9 +290,11 @@ impl WeightNames {
         })
     }
 
-    /// Returns the epsilon that a normalisation has by default in the library that wrote the file.
-    pub(super) fn default_epsilon(&self, module: &str) -> Option<f64> {
-        default_epsilon(self.style, module)
+    /// Returns the epsilons that a normalisation has by default: here, and in the library that wrote the file.
+    pub(super) fn default_epsilons(&self, module: &str) -> Option<[f64; 2]> {
+        // The defaults here are those of Flax.
+        let defaults = [Style::Flax, self.style].map(|style| default_epsilon(style, module));
+        Some([defaults[0]?, defaults[1]?])
     }
 
     /// Sets the layout of all weights at and below the path `model` in the model.

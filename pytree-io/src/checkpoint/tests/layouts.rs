@@ -3,7 +3,9 @@
 use super::foreign::{counted, pytorch, stored};
 use super::*;
 use pytree_core::{Filter, Module, graph, partition};
-use pytree_nn::{BatchNorm, Embed, LayerNorm, LstmCell, MissingGradients, PRelu, RmsNorm};
+use pytree_nn::{
+    BatchNorm, Embed, LayerNorm, LstmCell, MissingGradients, NormOptions, PRelu, RmsNorm,
+};
 use pytree_transform::grad;
 
 /// Writes a file as another library does: without metadata of this library. Each tensor has the numbers 0, 1, … as f32.
@@ -303,6 +305,24 @@ fn other_epsilons_are_reported() {
             ":\n  [0].epsilon is 1e-6, and 1e-5 by default in the library that wrote the file\n"
         ),
         "{text}"
+    );
+    // An epsilon that is neither default was chosen for the model.
+    let chosen = |rngs: &mut Rngs| {
+        let norm = NormOptions {
+            epsilon: Some(1e-12),
+            ..NormOptions::default()
+        };
+        let norms = || vec![RmsNorm::with_options(2, norm, &mut Rngs::new(0))];
+        (
+            LayerNorm::with_options(2, norm, rngs),
+            BatchNorm::new(2, rngs),
+            norms(),
+        )
+    };
+    let options = LoadOptions::new().names(WeightNames::pytorch());
+    assert_eq!(
+        load_as(&scratch.0, &options, chosen).unwrap().1.epsilons,
+        []
     );
     assert_eq!(of(WeightNames::flax()).epsilons, []);
     assert_eq!(of(WeightNames::dotted()).epsilons, []);
