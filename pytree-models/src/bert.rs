@@ -1,16 +1,17 @@
 //! BERT, and embeddings of sentences by it.
 
 use pytree_core::Module;
-use pytree_io::checkpoint::WeightNames;
+use pytree_io::checkpoint::{LoadReport, WeightNames};
 use pytree_nn::{
     Embed, LayerNorm, LearnedPositions, NormOptions, NormOrder, TransformerBlock,
     TransformerBlockOptions,
 };
-use pytree_transform::{Tensor, ix};
+use pytree_transform::Tensor;
 
 use crate::error::ModelError;
 use crate::folder::{Folder, Pretrained};
 use crate::pooling::Pooling;
+use crate::sentence::{SentenceLayer, sentence_layers};
 use crate::tokens::Tokens;
 
 /// BERT (Devlin et al. 2018), such as `sentence-transformers/all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5` or
@@ -41,15 +42,28 @@ pub struct Bert {
     /// How [`embed`](Self::embed) makes one vector of a sentence.
     #[r#static]
     pub pooling: Pooling,
+    /// The layers after the pooling.
+    pub layers: Vec<SentenceLayer>,
 }
 
 impl Bert {
-    /// Loads a folder of Hugging Face. The layers after the last block are not loaded: the pooler, and heads of pretraining. The
-    /// pooling is that of `1_Pooling/config.json`, or the mean if there is no such file.
+    /// Loads a folder of Hugging Face. The layers after the last block are not loaded: the pooler, and heads. The pooling, and the
+    /// layers after it, are those of `modules.json` of sentence-transformers. Without this file, the pooling is that of
+    /// `1_Pooling/config.json`, or else the mean, and embeddings have the length 1.
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
+        Self::from_pretrained_with_report(folder).map(|(bert, _)| bert)
+    }
+
+    /// Loads a folder like [`from_pretrained`](Self::from_pretrained), and returns a report, which names the weights that are left out.
+    ///
+    /// # Errors
+    /// Returns the errors of [`from_pretrained`](Self::from_pretrained).
+    pub fn from_pretrained_with_report(
+        folder: impl Into<Pretrained>,
+    ) -> Result<(Self, LoadReport), ModelError> {
         let mut folder = Folder::open(folder, &["bert"])?;
         let embeddings = ["vocab_size", "max_position_embeddings", "type_vocab_size"];
         let [vocabulary, length, types] = embeddings.map(|key| folder.size(key));
@@ -59,7 +73,6 @@ impl Bert {
         folder.check_multiple(["num_attention_heads", "hidden_size"]);
         folder.check_layers("num_hidden_layers");
         folder.check_width("hidden_size");
-        folder.expect("position_embedding_type", "absolute");
         let norm = NormOptions {
             epsilon: Some(folder.number_or("layer_norm_eps", 1e-12)),
             ..NormOptions::default()
@@ -71,14 +84,14 @@ impl Bert {
             norm,
             ..TransformerBlockOptions::default()
         };
-        let pooling = Pooling::read(folder.path())?;
+        let (path, floats) = (folder.path().to_owned(), folder.floats());
         // Files with heads of pretraining have a prefix, and old ones have TensorFlow's names for normalisations.
         let renamed = |name: &str| {
             let name = name.strip_prefix("bert.").unwrap_or(name);
             name.replace("Norm.gamma", "Norm.weight")
                 .replace("Norm.beta", "Norm.bias")
         };
-        folder.load(names(), renamed, |rngs| Self {
+        let (mut bert, report) = folder.load_with_report(names(), renamed, |rngs| Self {
             tokens: Embed::new(vocabulary, width, rngs),
             positions: LearnedPositions::new(length, width, rngs),
             types: Embed::new(types, width, rngs),
@@ -86,8 +99,11 @@ impl Bert {
             blocks: (0..blocks)
                 .map(|_| TransformerBlock::with_options(width, heads, block, rngs))
                 .collect(),
-            pooling,
-        })
+            pooling: Pooling::default(),
+            layers: Vec::new(),
+        })?;
+        (bert.pooling, bert.layers) = sentence_layers(&path, width, floats)?;
+        Ok((bert, report))
     }
 
     /// Returns the names of transformers, by which [`save_with`](pytree_io::checkpoint::save_with) writes a file for it.
@@ -110,19 +126,20 @@ impl Bert {
         x
     }
 
-    /// Returns a vector of length 1 for each sequence: `[batch, features]`. The dot product of two is their similarity.
+    /// Returns a vector for each sequence: `[batch, features]`. If [`layers`](Self::layers) ends with
+    /// [`SentenceLayer::Normalize`], its length is 1, so the dot product of two is their similarity. A sequence without a token has
+    /// zeros before the layers.
     ///
     /// # Panics
     /// In the same cases as [`forward`](Self::forward).
     #[track_caller]
     pub fn embed(&mut self, tokens: &Tokens) -> Tensor {
+        let is_normalized = matches!(self.layers.first(), Some(SentenceLayer::Normalize));
         let x = self.forward(tokens);
-        let pooled = match self.pooling {
-            // The lengths of vectors become 1, so the sum is as good as the mean.
-            Pooling::Mean => (&x * tokens.mask.expand_dims(-1).convert(x.dtype())).sum_axes([1]),
-            Pooling::First => x.index(ix![.., 0]),
-        };
-        &pooled / pooled.square().sum_keep([-1]).sqrt()
+        let pooled = self.pooling.pool(&x, &tokens.mask, is_normalized);
+        self.layers
+            .iter()
+            .fold(pooled, |x, layer| layer.forward(&x))
     }
 }
 
@@ -145,6 +162,9 @@ fn names() -> WeightNames {
         .rename("embeddings.LayerNorm", "norm")
         .rename_in("encoder.layer.{i}", "blocks[{i}]", BLOCK)
         .ignore("embeddings.position_ids")
+        // The heads, and the layer before them.
         .ignore("pooler")
         .ignore("cls")
+        .ignore("classifier")
+        .ignore("qa_outputs")
 }

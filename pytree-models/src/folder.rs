@@ -1,18 +1,20 @@
 //! The folder of a published model: `config.json` and weights in safetensors.
 //!
-//! A model is traced only after each size was compared with the length of the weights, and its tensors are allocated only after their
-//! shapes were compared with those of the weights. So a damaged configuration is an error, and never a large allocation.
+//! A model is traced only after each size was compared with the length of the weights, and the number of its layers with that of the
+//! tensors in their header. Its tensors are allocated only after their shapes were compared with those of the weights. So a damaged
+//! configuration is an error, and never a large allocation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pytree_core::PytreeOf;
-use pytree_io::checkpoint::{self, LoadOptions, WeightNames};
+use pytree_io::checkpoint::{self, LoadOptions, LoadReport, WeightNames};
 use pytree_nn::{Activation, Rngs, convert_floats};
 use pytree_transform::{DType, Tensor};
 use serde_json::{Map, Value};
 
 use crate::error::{ConfigProblem, ModelError, shortened};
+use crate::settings;
 use crate::weights::Weights;
 
 /// The architectures that this crate has, and the types that load them.
@@ -91,6 +93,9 @@ impl From<String> for Pretrained {
 ///
 /// A key of an object inside of the configuration has a dot: `rope_scaling.factor`.
 ///
+/// For the architectures of this crate, each key is used, is known to change no number, or is refused unless it has the value that the
+/// model has. A key that is missing has the original's default.
+///
 /// The methods that read a value return a placeholder if the value is missing or wrong. [`load`](Self::load) returns all such
 /// problems as one error, before it builds a model.
 ///
@@ -140,24 +145,56 @@ impl Folder {
                 expected: format!("\"{}\"", architectures.join("\" or \"")),
                 found: found.map(|found| shortened(&found.to_string()) + &fix.unwrap_or_default()),
             };
-            return Err(ModelError::Config {
-                path: path.join("config.json"),
-                problems: vec![problem],
-            });
+            settings::refused(&path.join("config.json"), vec![problem])?;
         }
+        let table = name.unwrap_or_default().to_owned();
+        Self::of_table(&table, config, path, floats)
+    }
+
+    /// Reads `config.json` of the folder of a module, whose keys are those of a table.
+    pub(crate) fn of_module(table: &str, path: PathBuf, floats: DType) -> Result<Self, ModelError> {
+        let config = read_object(&path.join("config.json"))?;
+        Self::of_table(table, config, path, floats)
+    }
+
+    fn of_table(
+        table: &str,
+        mut config: Map<String, Value>,
+        path: PathBuf,
+        floats: DType,
+    ) -> Result<Self, ModelError> {
         Ok(Self {
+            problems: settings::check(table, "", &mut config),
             weights: Weights::find(&path)?,
             path,
             floats,
             config,
             sizes: BTreeMap::new(),
-            problems: Vec::new(),
         })
     }
 
     /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the dtype of the floats of the model.
+    pub fn floats(&self) -> DType {
+        self.floats
+    }
+
+    /// Returns whether the weights have a tensor of this name.
+    pub fn has_weight(&self, name: &str) -> bool {
+        self.weights.names.contains(name)
+    }
+
+    /// Checks the keys of an object inside of the configuration by a table.
+    pub(crate) fn check_section(&mut self, section: &str, table: &str) {
+        if let Some(Value::Object(object)) = self.config.get_mut(section) {
+            let prefix = format!("{section}.");
+            self.problems
+                .extend(settings::check(table, &prefix, object));
+        }
     }
 
     /// Returns the positive whole number of a key, which is the size of an axis, or a number of layers.
@@ -182,11 +219,8 @@ impl Folder {
             self.sizes.insert(key.to_owned(), size);
             return size;
         }
-        self.problems.push(ConfigProblem {
-            key: key.to_owned(),
-            expected: format!("at most {limit}, because the weights have so many bytes"),
-            found: Some(size.to_string()),
-        });
+        let expected = format!("at most {limit}, because the weights have so many bytes");
+        self.report(key, expected, Some(size.to_string()));
         1
     }
 
@@ -268,11 +302,11 @@ impl Folder {
         if !found.is_multiple_of(divisor) {
             let of = Some(of).filter(|of| *of != divisor.to_string());
             let of = of.map(|key| format!(" ({key})")).unwrap_or_default();
-            self.problems.push(ConfigProblem {
-                key: size.to_owned(),
-                expected: format!("a multiple of {divisor}{of}"),
-                found: Some(found.to_string()),
-            });
+            self.report(
+                size,
+                format!("a multiple of {divisor}{of}"),
+                Some(found.to_string()),
+            );
         }
     }
 
@@ -296,18 +330,12 @@ impl Folder {
         }
     }
 
-    /// Checks that the weights may have so many layers: the header of a file has at least 512 bytes for each.
+    /// Checks that the weights may have so many layers: each has at least one tensor.
     pub fn check_layers(&mut self, key: &str) {
-        let count = self.read_size(key);
-        let longest = usize::try_from(self.weights.bytes / 512).unwrap_or(usize::MAX);
-        if count > longest {
-            self.problems.push(ConfigProblem {
-                key: key.to_owned(),
-                expected: format!(
-                    "at most {longest} layers, because the weights have so few bytes"
-                ),
-                found: Some(count.to_string()),
-            });
+        let (count, tensors) = (self.read_size(key), self.weights.names.len());
+        if count > tensors {
+            let expected = format!("at most {tensors}, because the weights have so many tensors");
+            self.report(key, expected, Some(count.to_string()));
         }
     }
 
@@ -329,19 +357,27 @@ impl Folder {
         rename: impl Fn(&str) -> String,
         build: impl Fn(&mut Rngs) -> M,
     ) -> Result<M, ModelError> {
-        if !self.problems.is_empty() {
-            return Err(ModelError::Config {
-                path: self.path.join("config.json"),
-                problems: self.problems,
-            });
-        }
+        self.load_with_report(names, rename, build)
+            .map(|(model, _)| model)
+    }
+
+    /// Loads the weights like [`load`](Self::load), and returns a report. Its field `ignored` has the names of weights that are left out.
+    ///
+    /// # Errors
+    /// Returns the errors of [`load`](Self::load).
+    pub fn load_with_report<M: PytreeOf<Tensor>>(
+        self,
+        names: WeightNames,
+        rename: impl Fn(&str) -> String,
+        build: impl Fn(&mut Rngs) -> M,
+    ) -> Result<(M, LoadReport), ModelError> {
+        settings::refused(&self.path.join("config.json"), self.problems)?;
         let options = LoadOptions::new()
             .names(names)
             .convert_floats()
             .rename_with(rename);
         let build = |rngs: &mut Rngs| convert_floats(&build(rngs), self.floats);
-        let (model, _) = checkpoint::load_as(&self.weights.path, &options, build)?;
-        Ok(model)
+        Ok(checkpoint::load_as(&self.weights.path, &options, build)?)
     }
 
     /// Returns a value of the configuration. A value that `read` does not accept is a problem.
@@ -355,11 +391,7 @@ impl Folder {
         let value = read(found);
         if value.is_none() {
             let found = Some(shortened(&found.to_string()));
-            self.problems.push(ConfigProblem {
-                key: key.to_owned(),
-                expected: expected.to_owned(),
-                found,
-            });
+            self.report(key, expected, found);
         }
         value
     }
@@ -375,29 +407,43 @@ impl Folder {
     /// Reports a key that is missing, unless its value is already reported, and returns the placeholder.
     fn missing<T>(&mut self, key: &str, expected: &str, placeholder: T) -> T {
         if self.problems.iter().all(|problem| problem.key != key) {
-            self.problems.push(ConfigProblem {
-                key: key.to_owned(),
-                expected: expected.to_owned(),
-                found: None,
-            });
+            self.report(key, expected, None);
         }
         placeholder
+    }
+
+    fn report(&mut self, key: &str, expected: impl Into<String>, found: Option<String>) {
+        let problem = ConfigProblem {
+            key: key.to_owned(),
+            expected: expected.into(),
+            found,
+        };
+        // A value may be read twice.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 }
 
 /// Reads a file that has a JSON object.
 pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>, ModelError> {
+    match read_json(path)? {
+        Value::Object(object) => Ok(object),
+        other => Err(ModelError::Json {
+            path: path.to_owned(),
+            problem: format!("found {}", shortened(&other.to_string())),
+        }),
+    }
+}
+
+/// Reads a file that has JSON.
+pub(crate) fn read_json(path: &Path) -> Result<Value, ModelError> {
     let bytes = std::fs::read(path).map_err(|source| ModelError::Io {
         path: path.to_owned(),
         source,
     })?;
-    let json = |problem| ModelError::Json {
+    serde_json::from_slice(&bytes).map_err(|error| ModelError::Json {
         path: path.to_owned(),
-        problem,
-    };
-    match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => Err(json(format!("found {}", shortened(&other.to_string())))),
-        Err(error) => Err(json(error.to_string())),
-    }
+        problem: error.to_string(),
+    })
 }

@@ -24,7 +24,8 @@ pub struct GenerateOptions {
     pub sampling: Sampling,
     /// A text ends after any of these tokens: `eos_token_id` in `config.json`. The default is none.
     pub stop: Vec<i32>,
-    /// The key of the random numbers, if tokens are drawn. The default is `Key::new(0)`.
+    /// The key of the random numbers, if tokens are drawn. Each text of a call has a key of its own, which is computed from this one, the
+    /// number of earlier calls, and the text. The default is `Key::new(0)`.
     pub key: Key,
 }
 
@@ -39,11 +40,11 @@ impl Default for GenerateOptions {
     }
 }
 
-/// Takes the model, the texts and a key, and returns the first token of each text.
-type Start<M> = JitRef<(Lent<M>, Starts, Key), (Tensor, State<M>)>;
+/// Takes the model and the texts, and returns the first token of each text.
+type Start<M> = JitRef<(Lent<M>, Starts), (Tensor, State<M>)>;
 
-/// Takes the decoder, what changes, the last token of each text and a key, and returns the next tokens.
-type Step<M> = JitMut<(Mut<M>, Mut<State<M>>, Tensor, Key), Tensor>;
+/// Takes the decoder, what changes, and the last token of each text, and returns the next tokens.
+type Step<M> = JitMut<(Mut<M>, Mut<State<M>>, Tensor), Tensor>;
 
 /// The leaves of the caches of a model.
 type Caches<M> = Partition<M, Tensor>;
@@ -94,6 +95,8 @@ struct Starts {
     lengths: Tensor,
     /// See [`State`].
     seen: Tensor,
+    /// See [`State`].
+    keys: Key,
     #[r#static]
     cache_length: usize,
 }
@@ -105,6 +108,8 @@ struct State<M: LanguageModel> {
     caches: Caches<M>,
     /// The tokens that each text has, `bool[batch, vocabulary]`, or `[batch, 0]` if no choice depends on them.
     seen: Tensor,
+    /// The keys of the texts, a stack.
+    keys: Key,
 }
 
 impl<M: LanguageModel> Generator<M> {
@@ -149,7 +154,7 @@ impl<M: LanguageModel> Generator<M> {
     ///
     /// # Errors
     /// Returns [`ModelError::Generate`] with all problems of the texts: no token, a token that the vocabulary does not have, or too
-    /// many tokens for the model.
+    /// many tokens for the model. Returns it, too, if logits are NaN, as with damaged weights.
     #[track_caller]
     pub fn generate(&mut self, texts: &Tokens) -> Result<Vec<Vec<i32>>, ModelError> {
         self.generate_with(texts, |_, _| ControlFlow::Continue(()))
@@ -181,14 +186,22 @@ impl<M: LanguageModel> Generator<M> {
             ids: padded_ids(&texts, padded),
             lengths: Tensor::new([texts.len()], lengths),
             seen: seen(&texts, seen_tokens(self.options.sampling, self.vocabulary)),
+            keys: keys(&self.options.key.fold_in(self.calls), &texts),
             cache_length,
         };
-        let key = self.options.key.fold_in(self.calls);
         self.calls = self.calls.wrapping_add(1);
-        let (mut tokens, mut state) = (self.start)((&self.model, starts, key.fold_in(0_u32)));
-        for (count, number) in (1..).zip(1_u32..) {
+        let (mut tokens, mut state) = (self.start)((&self.model, starts));
+        for count in 1.. {
             for (text, token) in tokens.to_vec::<i32>().into_iter().enumerate() {
                 if is_open[text] {
+                    if token < 0 {
+                        let problem = format!(
+                            "text {text}: expected logits that are numbers for token {count} after the text, found NaN; check the weights of the model for NaN and ∞"
+                        );
+                        return Err(ModelError::Generate {
+                            problems: vec![problem],
+                        });
+                    }
                     found[text].push(token);
                     let is_stop = self.options.stop.contains(&token);
                     is_open[text] = on_token(text, token).is_continue() && !is_stop;
@@ -202,7 +215,7 @@ impl<M: LanguageModel> Generator<M> {
                 let larger = self.model.with_cache(&[texts.len()], cache_length);
                 state.caches = grown(&state.caches, &partition::filter(&larger, &caches()));
             }
-            tokens = (self.step)((&mut self.decoder, &mut state, tokens, key.fold_in(number)));
+            tokens = (self.step)((&mut self.decoder, &mut state, tokens));
         }
         Ok(found)
     }
@@ -259,11 +272,12 @@ impl<M: LanguageModel> Generator<M> {
 
 /// Returns the function that computes the first token of each text, and the caches.
 fn start<M: LanguageModel>(sampling: Sampling) -> Start<M> {
-    jit(move |(model, starts, key): (&M, Starts, Key)| {
+    jit(move |(model, starts): (&M, Starts)| {
         let Starts {
             ids,
             lengths,
             seen,
+            mut keys,
             cache_length,
         } = starts;
         let batch = ids.shape()[0];
@@ -272,14 +286,14 @@ fn start<M: LanguageModel>(sampling: Sampling) -> Start<M> {
         let last = (&lengths - 1).expand_dims(-1).expand_dims(-1);
         let last = last.broadcast_to([batch, 1, features.shape()[2]]);
         let logits = model.logits(&features.take_along_axis(&last, 1).squeeze(1));
-        let token = sampling.choose(&logits, &seen, &key);
+        let token = sampling.choose_each(&logits, &seen, &mut keys);
         // Further keys replace those of padding.
         let caches =
             partition::filter::<M, Tensor>(&model, &caches()).map(|leaf| match leaf.rank() {
                 0 => lengths.clone(),
                 _ => leaf.clone(),
             });
-        (token, State { caches, seen })
+        (token, State { caches, seen, keys })
     })
 }
 
@@ -301,10 +315,10 @@ fn step<M: LanguageModel>(sampling: Sampling, seen_tokens: usize) -> Step<M> {
     };
     let forward = vmap_mut(forward).in_axes((None, 0, 0));
     jit_mut(
-        move |(decoder, state, token, key): (&mut M, &mut State<M>, Tensor, Key)| {
+        move |(decoder, state, token): (&mut M, &mut State<M>, Tensor)| {
             let logits = forward((decoder, &mut state.caches, token.clone()));
             state.seen = &state.seen | &token.one_hot(seen_tokens, DType::Bool);
-            sampling.choose(&logits, &state.seen, &key)
+            sampling.choose_each(&logits, &state.seen, &mut state.keys)
         },
     )
 }
@@ -373,6 +387,29 @@ fn seen(texts: &[Vec<i32>], count: usize) -> Tensor {
         }
     }
     Tensor::new([texts.len(), count], seen)
+}
+
+/// Returns a key for each text, a stack. It depends on the text and on the number of equal texts before it.
+fn keys(key: &Key, texts: &[Vec<i32>]) -> Key {
+    let of = |row: usize| {
+        let equal = texts[..row].iter().filter(|text| **text == texts[row]);
+        // The hash FNV-1a, of words instead of bytes.
+        let words = texts[row]
+            .iter()
+            .map(|token| u64::from(token.cast_unsigned()));
+        let hash = words
+            .chain([equal.count() as u64])
+            .fold(0xCBF2_9CE4_8422_2325, |hash: u64, word| {
+                (hash ^ word).wrapping_mul(0x0100_0000_01B3)
+            });
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or_default();
+        let key = key.fold_in(half(hash >> 32)).fold_in(half(hash));
+        key.data().clone()
+    };
+    Key::from_data(Tensor::stack(
+        &(0..texts.len()).map(of).collect::<Vec<_>>(),
+        0,
+    ))
 }
 
 fn padded_ids(texts: &[Vec<i32>], padded: usize) -> Tensor {

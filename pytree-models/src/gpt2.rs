@@ -1,7 +1,7 @@
 //! GPT-2.
 
 use pytree_core::{Module, shapes};
-use pytree_io::checkpoint::{WeightLayout, WeightNames};
+use pytree_io::checkpoint::{LoadReport, WeightLayout, WeightNames};
 use pytree_nn::{
     AttentionDirection, Embed, LayerNorm, LearnedPositions, MultiHeadAttentionOptions, NormOptions,
     TransformerBlock, TransformerBlockOptions,
@@ -37,11 +37,21 @@ pub struct Gpt2 {
 }
 
 impl Gpt2 {
-    /// Loads a folder of Hugging Face.
+    /// Loads a folder of Hugging Face. Heads of other tasks are not loaded.
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
+        Self::from_pretrained_with_report(folder).map(|(gpt2, _)| gpt2)
+    }
+
+    /// Loads a folder like [`from_pretrained`](Self::from_pretrained), and returns a report, which names the weights that are left out.
+    ///
+    /// # Errors
+    /// Returns the errors of [`from_pretrained`](Self::from_pretrained).
+    pub fn from_pretrained_with_report(
+        folder: impl Into<Pretrained>,
+    ) -> Result<(Self, LoadReport), ModelError> {
         let mut folder = Folder::open(folder, &["gpt2"])?;
         let keys = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head"];
         let [vocabulary, length, width, blocks, heads] = keys.map(|key| folder.size(key));
@@ -49,9 +59,6 @@ impl Gpt2 {
         folder.check_multiple(["n_head", "n_embd"]);
         folder.check_layers("n_layer");
         folder.check_width("n_embd");
-        folder.expect("scale_attn_weights", true);
-        folder.expect("scale_attn_by_inverse_layer_idx", false);
-        folder.expect("tie_word_embeddings", true);
         let norm = NormOptions {
             epsilon: Some(folder.number_or("layer_norm_epsilon", 1e-5)),
             ..NormOptions::default()
@@ -69,7 +76,7 @@ impl Gpt2 {
         };
         // Files of `GPT2LMHeadModel` have a prefix.
         let renamed = |name: &str| name.strip_prefix("transformer.").unwrap_or(name).to_owned();
-        folder.load(names(), renamed, |rngs| Self {
+        folder.load_with_report(names(), renamed, |rngs| Self {
             tokens: Embed::new(vocabulary, width, rngs),
             positions: LearnedPositions::new(length, width, rngs),
             blocks: (0..blocks)
@@ -138,4 +145,9 @@ fn names() -> WeightNames {
         .ignore("h.{i}.attn.bias")
         .ignore("h.{i}.attn.masked_bias")
         .tied("wte", "lm_head")
+        // The heads of other tasks.
+        .ignore("score")
+        .ignore("classifier")
+        .ignore("qa_outputs")
+        .ignore("multiple_choice_head")
 }

@@ -18,6 +18,8 @@ mod pooling;
 mod resnet;
 mod rotary;
 mod sampling;
+mod sentence;
+mod settings;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
 mod tokens;
@@ -34,6 +36,7 @@ pub use llama_block::LlamaBlock;
 pub use pooling::Pooling;
 pub use resnet::{BasicBlock, ResNet18};
 pub use sampling::Sampling;
+pub use sentence::SentenceLayer;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::Tokenizer;
 pub use tokens::Tokens;

@@ -1,7 +1,7 @@
 //! Llama, and the models with its architecture. Its block is in `llama_block.rs`.
 
 use pytree_core::{Module, shapes};
-use pytree_io::checkpoint::WeightNames;
+use pytree_io::checkpoint::{LoadReport, WeightNames};
 use pytree_nn::{Embed, Linear, RmsNorm};
 use pytree_transform::Tensor;
 
@@ -39,18 +39,44 @@ pub struct Llama {
 }
 
 impl Llama {
-    /// Loads a folder of Hugging Face.
+    /// Loads a folder of Hugging Face. Heads of other tasks are not loaded.
     ///
     /// # Errors
     /// Returns [`ModelError`] if a file is missing, if the folder has another architecture, or if the weights do not fit.
     pub fn from_pretrained(folder: impl Into<Pretrained>) -> Result<Self, ModelError> {
+        Self::from_pretrained_with_report(folder).map(|(llama, _)| llama)
+    }
+
+    /// Loads a folder like [`from_pretrained`](Self::from_pretrained), and returns a report, which names the weights that are left out.
+    ///
+    /// # Errors
+    /// Returns the errors of [`from_pretrained`](Self::from_pretrained).
+    pub fn from_pretrained_with_report(
+        folder: impl Into<Pretrained>,
+    ) -> Result<(Self, LoadReport), ModelError> {
         let mut folder = Folder::open(folder, &["llama", "mistral", "qwen2", "qwen3"])?;
         let [vocabulary, blocks] = ["vocab_size", "num_hidden_layers"].map(|key| folder.size(key));
         folder.check_layers("num_hidden_layers");
         let config = BlockConfig::read(&mut folder);
         let (width, norm) = (config.width, config.norm);
         let is_tied = folder.flag_or("tie_word_embeddings", false);
-        folder.load(names(is_tied), str::to_owned, |rngs| Self {
+        if !is_tied && !folder.has_weight("lm_head.weight") {
+            folder.refuse(
+                "tie_word_embeddings",
+                "true, because the weights have no `lm_head.weight`",
+            );
+        }
+        // Files of the base model have no prefix, and those that answer questions have another.
+        let renamed = |name: &str| {
+            let name = name.strip_prefix("transformer.").unwrap_or(name);
+            let is_known = |start: &&str| name.starts_with(start);
+            if HEADS.iter().chain(&["model."]).any(is_known) {
+                name.to_owned()
+            } else {
+                format!("model.{name}")
+            }
+        };
+        folder.load_with_report(names(is_tied), renamed, |rngs| Self {
             tokens: Embed::new(vocabulary, width, rngs),
             blocks: (0..blocks).map(|_| config.block(rngs)).collect(),
             norm: RmsNorm::with_options(width, norm, rngs),
@@ -107,6 +133,9 @@ const BLOCK: [(&str, &str); 9] = [
     ("mlp.{part}_proj", "mlp.{part}"),
 ];
 
+/// The last layer, and the heads of other tasks.
+const HEADS: [&str; 3] = ["lm_head.", "score.", "qa_outputs."];
+
 /// The names of `LlamaForCausalLM` in transformers.
 fn names(is_tied: bool) -> WeightNames {
     let names = WeightNames::pytorch()
@@ -114,7 +143,9 @@ fn names(is_tied: bool) -> WeightNames {
         .rename("model.norm", "norm")
         .rename("lm_head", "head")
         .rename_in("model.layers.{i}", "blocks[{i}]", BLOCK)
-        .ignore("model.layers.{i}.self_attn.rotary_emb");
+        .ignore("model.layers.{i}.self_attn.rotary_emb")
+        .ignore("score")
+        .ignore("qa_outputs");
     if is_tied {
         names.tied("model.embed_tokens", "lm_head")
     } else {

@@ -92,9 +92,6 @@ impl BlockConfig {
         let (is_qwen2, is_qwen3) = ["qwen2", "qwen3"]
             .map(|name| folder.text("model_type") == name)
             .into();
-        if is_qwen2 || is_qwen3 {
-            folder.expect("use_sliding_window", false); // without it, `sliding_window` has no effect
-        }
         let (rotary_base, rotary_scaling) = rotary(folder);
         let window = folder.optional_size("sliding_window");
         Self {
@@ -111,6 +108,7 @@ impl BlockConfig {
                 direction: AttentionDirection::Causal,
                 rotary_base: Some(rotary_base),
                 rotary_scaling,
+                // Qwen has a window only with `use_sliding_window`, which is refused.
                 window: window.filter(|_| !is_qwen2 && !is_qwen3),
                 linear: linear(folder.flag_or("attention_bias", is_qwen2)),
                 ..MultiHeadAttentionOptions::default()

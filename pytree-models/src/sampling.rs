@@ -1,7 +1,10 @@
 //! How the next token is chosen.
 
 use pytree_nn::{Key, softmax};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{DType, Tensor, vmap};
+
+/// Below this temperature, the greatest logit is subtracted before the division, so that f32 has the quotients.
+const LEAST_TEMPERATURE: f64 = 1e-30;
 
 /// How the next token is chosen from the logits. The default is the most likely token, as in transformers.
 ///
@@ -17,12 +20,13 @@ use pytree_transform::{DType, Tensor};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// The logits are divided by it, then a token is drawn with the probabilities softmax(logits). 0, the default, takes the most
-    /// likely token.
+    /// likely token, which a temperature near 0 draws, too.
     pub temperature: f64,
-    /// Only the `top_k` most likely tokens can be drawn. The default is `None`, all tokens.
+    /// Only the `top_k` most likely tokens can be drawn, and those with the same logit as the last of them. The default is `None`, all
+    /// tokens.
     pub top_k: Option<usize>,
-    /// Only the most likely tokens whose probabilities add up to `top_p` can be drawn (Holtzman et al. 2019). The default is
-    /// `None`, all tokens.
+    /// Only the most likely tokens can be drawn, as few as have probabilities that add up to `top_p` (Holtzman et al. 2019). Of equal
+    /// logits, the last ones count as the most likely. The default is `None`, all tokens.
     pub top_p: Option<f64>,
     /// The logits of tokens that the text has are divided by it if they are positive, and multiplied otherwise (Keskar et al. 2019).
     /// The default is 1, no penalty.
@@ -99,7 +103,10 @@ impl Sampling {
             logits = seen.select(&penalized, &logits);
         }
         if self.temperature > 0.0 {
-            logits /= self.temperature;
+            if self.temperature < LEAST_TEMPERATURE {
+                logits = &logits - logits.max_keep([-1]);
+            }
+            logits /= self.temperature.max(LEAST_TEMPERATURE);
         }
         let vocabulary = logits.shape().last().copied().unwrap_or_default();
         if let Some(top_k) = self.top_k.filter(|&top_k| top_k < vocabulary) {
@@ -109,16 +116,23 @@ impl Sampling {
         if let Some(top_p) = self.top_p.filter(|&top_p| top_p < 1.0) {
             let ascending = logits.sort(-1);
             let sums = softmax(&ascending, -1).cumsum(-1);
+            let kept = sums.greater(1.0 - top_p).convert(DType::I32);
             // The last one is the most likely token, which always stays.
-            let is_kept = sums.greater(1.0 - top_p);
-            let infinity = Tensor::full(DType::F32, [], f64::INFINITY);
-            let least = is_kept.select(&ascending, &infinity).min_keep([-1]);
-            logits = without_less(&logits, &least.minimum(logits.max_keep([-1])));
+            let kept = kept.sum_keep([-1]).maximum(1);
+            let least = ascending
+                .take_along_axis(&(i32::try_from(vocabulary).unwrap_or(i32::MAX) - &kept), -1);
+            // Of the logits that are equal to the least one, as many stay as are left.
+            let greater = logits.greater(&least).convert(DType::I32).sum_keep([-1]);
+            let equal = logits.equal(&least).convert(DType::I32);
+            let before = equal.sum_keep([-1]) - equal.cumsum(-1);
+            let is_dropped = &equal.greater(0) & &before.greater_equal(kept - greater);
+            let nothing = Tensor::full(DType::F32, [], f64::NEG_INFINITY);
+            logits = is_dropped.select(&nothing, &without_less(&logits, &least));
         }
         logits
     }
 
-    /// Returns the next token of each text: `i32[*batch]`.
+    /// Returns the next token of each text: `i32[*batch]`. It is -1 if a logit is NaN, or if the greatest is -∞.
     ///
     /// # Panics
     /// If the shapes differ.
@@ -126,10 +140,30 @@ impl Sampling {
     #[track_caller]
     pub fn choose(&self, logits: &Tensor, seen: &Tensor, key: &Key) -> Tensor {
         let filtered = self.filtered(logits, seen);
+        // The greatest of numbers with NaN is NaN.
+        let is_right = filtered.max_axes([-1]).greater(f64::NEG_INFINITY);
+        let token = if self.temperature == 0.0 {
+            filtered.argmax(-1)
+        } else {
+            (key.gumbel(DType::F32, filtered.shape()) + &filtered).argmax(-1)
+        };
+        is_right.select(&token, &Tensor::from(-1))
+    }
+
+    /// Returns the next token of each text, `i32[batch]`, and replaces the keys of the texts, a stack. So what is drawn for a text does
+    /// not depend on the others.
+    #[track_caller]
+    pub(crate) fn choose_each(&self, logits: &Tensor, seen: &Tensor, keys: &mut Key) -> Tensor {
         if self.temperature == 0.0 {
-            return filtered.argmax(-1);
+            return self.choose(logits, seen, keys);
         }
-        key.categorical(&filtered, [])
+        let choose = |(logits, seen, key): (Tensor, Tensor, Key)| {
+            let [key, next] = [0_u32, 1].map(|number| key.fold_in(number));
+            (self.choose(&logits, &seen, &key), next)
+        };
+        let tokens;
+        (tokens, *keys) = vmap(choose)((logits.clone(), seen.clone(), keys.clone()));
+        tokens
     }
 }
 

@@ -3,7 +3,7 @@
 use pytree_core::Pytree;
 use pytree_transform::{DType, Tensor};
 
-/// Sequences of tokens, padded at their ends to the length of the longest.
+/// Sequences of tokens, padded at their ends to the length of the longest, which is at least 1.
 ///
 /// # Examples
 /// ```
@@ -25,7 +25,12 @@ pub struct Tokens {
 impl Tokens {
     /// Creates a batch of sequences, all of whose tokens have the type 0.
     pub fn new(sequences: &[Vec<i32>]) -> Self {
-        let length = sequences.iter().map(Vec::len).max().unwrap_or_default();
+        let length = sequences
+            .iter()
+            .map(Vec::len)
+            .max()
+            .unwrap_or_default()
+            .max(1);
         let shape = [sequences.len(), length];
         let (mut ids, mut mask) = (Vec::new(), Vec::new());
         for sequence in sequences {

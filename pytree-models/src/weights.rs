@@ -1,6 +1,9 @@
 //! Finds the weights in the folder of a model.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use pytree_io::checkpoint;
 
 use crate::error::ModelError;
 
@@ -23,10 +26,12 @@ pub(crate) struct Weights {
     pub(crate) path: PathBuf,
     /// The length of all files of weights.
     pub(crate) bytes: u64,
+    /// The names of the tensors. Empty if a header is damaged, which is an error when the weights are loaded.
+    pub(crate) names: BTreeSet<String>,
 }
 
 impl Weights {
-    /// Finds `model.safetensors.index.json`, `model.safetensors`, or the only safetensors file, in this order.
+    /// Finds `model.safetensors.index.json`, `model.safetensors`, or else the only safetensors file.
     pub(crate) fn find(folder: &Path) -> Result<Self, ModelError> {
         let failed = |source| ModelError::Io {
             path: folder.to_owned(),
@@ -46,16 +51,25 @@ impl Weights {
                 others.push(name);
             }
         }
-        let path = match (
-            &*stored,
-            stored.iter().any(|name| name == "model.safetensors"),
-        ) {
+        let has_file = stored.iter().any(|name| name == "model.safetensors");
+        let path = match &*stored {
+            _ if has_file && has_index => return Err(both(folder)),
             _ if has_index => folder.to_owned(),
-            (_, true) => folder.join("model.safetensors"),
-            ([only], _) => folder.join(only),
+            _ if has_file => folder.join("model.safetensors"),
+            [only] => folder.join(only),
             _ => return Err(missing(folder, stored, others)),
         };
-        Ok(Self { path, bytes })
+        let entries = checkpoint::headers(&path).unwrap_or_default();
+        let names = entries.into_iter().map(|entry| entry.name).collect();
+        Ok(Self { path, bytes, names })
+    }
+}
+
+fn both(folder: &Path) -> ModelError {
+    ModelError::Weights {
+        folder: folder.to_owned(),
+        found: "both".to_owned(),
+        fix: "remove the older of the two, because they may have different weights".to_owned(),
     }
 }
 

@@ -24,6 +24,7 @@ fn goldens_have_the_pinned_versions() {
         "requirements-torch.txt",
         "requirements-torchvision.txt",
         "requirements-models.txt",
+        "requirements-settings.txt",
     ]
     .map(|name| fs::read_to_string(folder.join(name)).unwrap());
     for entry in fs::read_dir(&folder).unwrap() {

