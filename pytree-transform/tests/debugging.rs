@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree_transform::{
-    DType, Tensor, TensorError, debug_callback, debug_infs, debug_nans, debug_print, grad, jit,
-    jvp, make_jaxpr, scan, vjp, vmap,
+    DType, Tensor, TensorError, cond, debug_callback, debug_infs, debug_nans, debug_print, grad,
+    jit, jvp, make_jaxpr, scan, vjp, vmap, while_loop,
 };
 
 /// The values that callbacks received, in order.
@@ -354,4 +354,34 @@ fn small_operands_keep_callback_order() {
     });
     f((Tensor::from(vec![1.0_f32; 1000]), Tensor::from(1.0_f32)));
     assert_eq!(seen.take(), ["large 0.0", "small 2.0"]);
+}
+
+#[test]
+fn nan_of_branch_not_taken_is_not_reported() {
+    let root = |x: Tensor| {
+        cond(
+            &x.greater_equal(0.0),
+            |x: Tensor| x.sqrt(),
+            |x| -x,
+            x.clone(),
+        )
+    };
+    let halved = |x: Tensor| {
+        let body = |x: Tensor| (&x - 1.0).sqrt() * 0.5;
+        while_loop(|x: &Tensor| x.greater(1.0), body, x)
+    };
+    let x = Tensor::from([4.0_f64, -1.0]);
+    let roots = Tensor::from([2.0_f64, 1.0]);
+    assert_eq!(debug_nans(|| vmap(root)(x.clone())), roots);
+    assert_eq!(debug_nans(|| jit(vmap(root))(x.clone())), roots);
+    debug_nans(|| grad(|x: &Tensor| vmap(root)(x.clone()).sum())(&x));
+    debug_nans(|| vmap(halved)(x.clone()));
+    debug_nans(|| jit(vmap(halved))(x.clone()));
+    // The NaN of an example that takes the branch is reported with its origin.
+    let wrong = |x: Tensor| cond(&x.less(0.0), |x: Tensor| x.sqrt(), |x| x, x.clone());
+    let message = panics(|| drop(debug_nans(|| vmap(wrong)(x))));
+    assert!(
+        message.contains("NaN in 1 of 2 elements") && message.contains("began in `sqrt` at"),
+        "{message}"
+    );
 }

@@ -75,6 +75,8 @@ thread_local! {
 /// a NaN of a backward pass is often an infinity times zero. While the check is active, compiled functions run operation by
 /// operation.
 ///
+/// Under `vmap`, a NaN in a branch of a `cond` is reported only for an example that takes the branch, where its result is selected.
+///
 /// A constant NaN is allowed until an operation computes with it or selects it. So a function may write NaN for the case that,
 /// for instance, an index is out of range.
 ///
@@ -116,6 +118,24 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
 #[doc(alias = "jax.debug_infs")]
 pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_infs().within(function)
+}
+
+thread_local! {
+    /// Whether a function runs for examples that do not reach it.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a function for all examples of a batch, of which some do not reach it. A NaN is not reported in the function, but where a
+/// result of an example that does reach it is selected. Its origin is remembered.
+pub(crate) fn quietly<R>(function: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_QUIET.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_QUIET.replace(true));
+    function()
 }
 
 /// Returns whether any check of results is active on this thread.
@@ -203,7 +223,7 @@ pub(crate) fn evaluate(
         }
         let given: Vec<Summary> = operands.iter().map(|array| Summary::of(array)).collect();
         let name = forbidden(&found, &given, computes_nothing(primitive, &operands));
-        let Some((count, what)) = name.filter(|_| !runs_bodies) else {
+        let Some((count, what)) = name.filter(|_| !runs_bodies && !IS_QUIET.get()) else {
             let here = Origin {
                 operation: primitive.name(),
                 line,

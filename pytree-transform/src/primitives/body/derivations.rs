@@ -32,6 +32,7 @@ pub(super) struct Derivations {
     linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
     transposed: Cache<TransposeKey, Transposed>,
     under_condition: Cache<bool, Arc<Body>>,
+    partial: Cache<(), Arc<Body>>,
 }
 
 /// A cache of derived functions. The key holds the arguments of the derivation. No lock is held during a derivation.
@@ -247,6 +248,19 @@ impl Body {
             self.derived_with(jaxpr, self.derivative.under_condition(is_input))
         };
         Arc::clone(&self.derivations.under_condition.get(is_input, derive))
+    }
+
+    /// Returns the function for a batch of which some examples do not reach it. If it may call the host, its first input is the
+    /// condition of an example; see [`under_condition`](Self::under_condition).
+    pub(crate) fn partial(&self) -> Arc<Self> {
+        let derive = |(): &()| {
+            let conditional = self.may_call_host.then(|| self.under_condition(true));
+            let body = conditional.as_deref().unwrap_or(self);
+            let (jaxpr, derivative) = (body.jaxpr.clone(), body.derivative.clone());
+            let label = self.label.clone();
+            Self::build(self.recorder, label, jaxpr, derivative, self.compile, true)
+        };
+        Arc::clone(&self.derivations.partial.get((), derive))
     }
 
     fn split(&self, active: &[bool], force: &[bool]) -> Linearized {

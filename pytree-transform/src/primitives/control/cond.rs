@@ -203,13 +203,11 @@ impl Cond {
         let of_branch = |(position, branch): (usize, &Arc<Body>)| {
             let taken = self.is_taken(&index, position);
             let (mut operands, mut axes) = guarded(&taken, &operands[1..], &axes[1..], size);
-            let mut branch = Arc::clone(branch);
             if branch.may_call_host {
-                branch = branch.under_condition(true);
                 operands.insert(0, taken);
                 axes.insert(0, Some(0));
             }
-            let batched = branch.batched(&axes, batch, &all);
+            let batched = branch.partial().batched(&axes, batch, &all);
             call(&batched.body, &operands)
         };
         let mut branches = self.branches.iter().enumerate().map(of_branch);

@@ -151,13 +151,12 @@ impl While {
         let given = [&operands[..own], &operands[all..]].concat();
         let first = call(&first.body, &given);
         let live_in = |body: &Arc<Body>, axes: &[Option<usize>], force: &[bool]| {
-            if body.may_call_host {
-                let axes = [&[Some(0)], axes].concat();
-                let batched = body.under_condition(true).batched(&axes, batch, force);
-                (Arc::clone(&batched.body), 1)
-            } else {
-                (Arc::clone(&body.batched(axes, batch, force).body), 0)
-            }
+            let count = usize::from(body.may_call_host);
+            let axes = [&[Some(0)][..count], axes].concat();
+            (
+                Arc::clone(&body.partial().batched(&axes, batch, force).body),
+                count,
+            )
         };
         let (condition, of_condition) = live_in(&self.condition, &of_condition, &[true]);
         let (body, of_body) = live_in(&self.body, &of_body, &vec![true; of_carry.len()]);
