@@ -44,8 +44,8 @@ pub enum NodeKind {
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object. The node's static value is the constructor that rebuilds the object. Displayed as its
-    /// child.
+    /// A node that has only a static value and a child: a boxed trait object, whose static value is the constructor that
+    /// rebuilds it, an [`Annotated`](crate::Annotated), or a [`DEFAULT_DICT`]. The keys of its child are its own.
     Object,
     /// The first occurrence of a shared node. Displayed as its child.
     Shared,
@@ -284,6 +284,18 @@ builtin! {
     /// A shared node or reference of a function's argument, inside the result of the function.
     ARGUMENT = Argument, "argument";
 }
+
+/// A `deque` of Python: a sequence with the static value `maxlen`, an `Option<usize>`.
+pub static DEQUE: NodeShape = NodeShape {
+    statics: &["maxlen"],
+    ..NodeShape::builtin(NodeKind::List, "deque")
+};
+
+/// A `defaultdict` of Python: a node around a [`DICT`] or an [`ORDERED_DICT`], with a static value that names the factory.
+pub static DEFAULT_DICT: NodeShape = NodeShape {
+    statics: &["default_factory"],
+    ..NodeShape::builtin(NodeKind::Object, "defaultdict")
+};
 
 /// The name of the shapes of references.
 pub(crate) const REFERENCE_NAME: &str = "reference";

@@ -218,6 +218,16 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
+    /// Advances past the next node if it is a leaf that the values of the last `splits` splits already lacked. Returns
+    /// whether the cursor advanced.
+    pub(crate) fn pass_absent(&mut self, splits: u32) -> bool {
+        let next = self.nodes.get(self.node);
+        let is_next =
+            next.is_some_and(|node| node.shape.kind == NodeKind::Absent && node.target == splits);
+        self.node += usize::from(is_next);
+        is_next
+    }
+
     /// Returns the target of the alias that the cursor has just passed, as an index among the shared nodes and
     /// references, or `None` if the alias has no target.
     #[inline]
@@ -419,6 +429,15 @@ impl<'a> NodeView<'a> {
         self.node.target()
     }
 
+    /// Returns, for an absent leaf, the number of splits of the values that already lacked the leaf. Zero for other nodes.
+    #[inline]
+    pub(crate) fn splits(&self) -> u32 {
+        match self.kind() {
+            NodeKind::Absent => self.node.target,
+            _ => 0,
+        }
+    }
+
     /// If the node refers to a shared node or reference of a function's argument, returns the number that this shared
     /// node or reference has in the argument.
     #[inline]
@@ -447,6 +466,7 @@ impl<'a> NodeView<'a> {
             NodeKind::Absent => "an absent leaf".to_owned(),
             NodeKind::Shared => "a shared node".to_owned(),
             NodeKind::Weak => "a weak edge".to_owned(),
+            NodeKind::Object if shape.is_default_dict() => "a defaultdict".to_owned(),
             NodeKind::Object => "a trait object".to_owned(),
             NodeKind::Alias => match self.target() {
                 Some(number) => format!("alias {number}"),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Inner;
 use crate::node::shape::{NodeKind, Shape};
-use crate::node::statics::StaticBox;
+use crate::node::statics::{StaticBox, StaticData};
 
 /// The notation in which a tree is displayed. Ordered dictionaries and named tuples look different in the two
 /// notations.
@@ -29,7 +29,30 @@ pub(super) fn write_tree<W: fmt::Write>(
             write_child_prefix(inner, f, notation, parent)?;
             parent.next += 1;
         }
+        let in_default_dict = open
+            .last()
+            .is_some_and(|parent| parent.shape.is_default_dict());
         match node.shape.kind {
+            _ if shape.is_deque() => {
+                f.write_str(deque_brackets(notation, node.arity as usize).0)?
+            }
+            _ if shape.is_default_dict() => {
+                if notation == Notation::Structure {
+                    f.write_str("CustomNode(defaultdict[(")?;
+                } else {
+                    f.write_str("defaultdict(")?;
+                }
+                write_factory(f, inner.aux_of(at))?;
+                f.write_str(", ")?;
+            }
+            NodeKind::Dict | NodeKind::OrderedDict if in_default_dict => {
+                if notation == Notation::Structure {
+                    write_key_tuple(f, &inner.aux_of(at)[..node.arity as usize])?;
+                    f.write_str(")], [")?;
+                } else {
+                    f.write_char('{')?;
+                }
+            }
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
             NodeKind::None if shape.is_builtin() => f.write_str("None")?,
@@ -86,6 +109,7 @@ pub(super) fn write_tree<W: fmt::Write>(
                 shape,
                 arity: node.arity as usize,
                 next: 0,
+                in_default_dict,
             });
         }
         while let Some(node) = open.last()
@@ -107,6 +131,32 @@ struct OpenNode<'a> {
     arity: usize,
     /// The position of the next child among the children.
     next: usize,
+    /// Whether the node has the entries of a `defaultdict`.
+    in_default_dict: bool,
+}
+
+/// Returns the texts before and after the children of a `deque`. optree leaves out the brackets of an empty one.
+fn deque_brackets(notation: Notation, arity: usize) -> (&'static str, &'static str) {
+    if notation == Notation::Structure && arity == 0 {
+        ("deque(", "")
+    } else {
+        ("deque([", "]")
+    }
+}
+
+/// Writes the name of the factory of a `defaultdict`.
+fn write_factory<W: fmt::Write>(f: &mut W, aux: &[StaticBox]) -> fmt::Result {
+    let Some(value) = aux.first() else {
+        return f.write_str("None");
+    };
+    let data = match value.data() {
+        StaticData::Optional(Some(data)) => *data,
+        data => data,
+    };
+    match data {
+        StaticData::Text(name) => f.write_str(&name),
+        _ => write!(f, "{value:?}"),
+    }
 }
 
 /// Returns the brackets around the children of a container.
@@ -182,6 +232,7 @@ fn write_child_prefix<W: fmt::Write>(
     }
     match shape.kind() {
         NodeKind::NamedTuple if notation == Notation::Structure => Ok(()),
+        _ if parent.in_default_dict && notation == Notation::Structure => Ok(()),
         NodeKind::OrderedDict if notation == Notation::Structure && shape.is_builtin() => Ok(()),
         NodeKind::NamedTuple => match shape.field_name(position) {
             Some(name) => write!(f, "{name}="),
@@ -208,6 +259,25 @@ fn write_close<W: fmt::Write>(
     let &OpenNode { shape, arity, .. } = node;
     let aux = || inner.aux_of(node.at);
     match shape.kind() {
+        _ if shape.is_deque() => {
+            let close = deque_brackets(notation, arity).1;
+            f.write_str(close)?;
+            let maxlen = aux()
+                .first()
+                .and_then(StaticBox::to_value::<Option<usize>>)
+                .flatten();
+            if let Some(maxlen) = maxlen {
+                write!(
+                    f,
+                    "{}maxlen={maxlen}",
+                    if close.is_empty() { "" } else { ", " }
+                )?;
+            }
+            f.write_char(')')
+        }
+        _ if shape.is_default_dict() && notation == Notation::Value => f.write_char(')'),
+        _ if node.in_default_dict && notation == Notation::Structure => f.write_str("])"),
+        _ if node.in_default_dict => f.write_char('}'),
         NodeKind::None if !aux().is_empty() => {
             write_statics(f, shape, arity, aux())?;
             f.write_char(')')

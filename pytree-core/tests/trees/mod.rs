@@ -25,6 +25,7 @@ mod option_forms;
 mod options;
 mod paths;
 mod prefix;
+mod python_containers;
 mod reduce;
 mod structures;
 mod subtree;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{DynamicShape, FieldAxes, NodeKind, NodeShape};
+use super::{DEFAULT_DICT, DEQUE, DynamicShape, FieldAxes, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::PathKey;
 use crate::node::axes::Roles;
@@ -230,6 +230,16 @@ impl<'a> Shape<'a> {
         self.name() == self.kind().family_name()
             && self.num_fields() == 0
             && self.num_statics() == 0
+    }
+
+    /// Returns whether the node is displayed as a `deque` of Python.
+    pub(crate) fn is_deque(self) -> bool {
+        self.kind() == NodeKind::List && self == Shape::Static(&DEQUE)
+    }
+
+    /// Returns whether the node is displayed as a `defaultdict` of Python.
+    pub(crate) fn is_default_dict(self) -> bool {
+        self.kind() == NodeKind::Object && self == Shape::Static(&DEFAULT_DICT)
     }
 
     /// Returns whether the shape was created at run time.

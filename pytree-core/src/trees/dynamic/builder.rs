@@ -203,13 +203,13 @@ impl<L> TreeBuilder<L> {
             view.kind(),
             NodeKind::Leaf
                 | NodeKind::Absent
-                | NodeKind::Object
                 | NodeKind::Shared
                 | NodeKind::Alias
                 | NodeKind::Reference
                 | NodeKind::Weak
                 | NodeKind::Argument
-        ) {
+        ) || (view.kind() == NodeKind::Object && !view.is_default_dict())
+        {
             self.begin_list();
             self.problem(&format!(
                 "`begin_shape` cannot begin a `{}`; use the method of the builder for it",
@@ -352,7 +352,7 @@ impl<L> TreeBuilder<L> {
         let expected = match shape.kind() {
             NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => shape.num_fields(),
             NodeKind::None => 0,
-            NodeKind::Some | NodeKind::Shared | NodeKind::Reference => 1,
+            NodeKind::Some | NodeKind::Object | NodeKind::Shared | NodeKind::Reference => 1,
             NodeKind::Dict | NodeKind::OrderedDict => aux.len(),
             _ => found,
         };

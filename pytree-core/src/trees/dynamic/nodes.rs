@@ -79,6 +79,69 @@ impl<L> Tree<L> {
         Self::node(Shape::Static(&shape::ORDERED_DICT), keys, children)
     }
 
+    /// Creates a `deque` of Python. `maxlen`, its greatest number of items, is a static value: a `deque` with another bound
+    /// has another structure.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let recent = Tree::deque(Some(3), vec![Tree::leaf(1), Tree::leaf(2)])?;
+    /// assert_eq!(recent.to_string(), "deque([1, 2], maxlen=3)");
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if there are more than `maxlen` children.
+    #[doc(alias = "collections.deque")]
+    pub fn deque(maxlen: Option<usize>, children: Vec<Self>) -> Result<Self, TreeError> {
+        if let Some(maxlen) = maxlen.filter(|&maxlen| maxlen < children.len()) {
+            return Err(TreeError::Build {
+                node: "deque",
+                reason: format!(
+                    "expected at most maxlen = {maxlen} children, found {}; remove the first children, or raise `maxlen`",
+                    children.len()
+                ),
+            });
+        }
+        let statics = vec![StaticBox::new(maxlen)];
+        Ok(Self::node(Shape::Static(&shape::DEQUE), statics, children))
+    }
+
+    /// Creates a `defaultdict` of Python, whose `entries` are a [`dict`](Self::dict), as JAX and optree flatten it, or an
+    /// [`ordered_dict`](Self::ordered_dict), as optree flattens it in its insertion-ordered mode. `factory` is a static
+    /// value, such as the name of the function that creates missing values; it is displayed as it is written.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Tree;
+    /// let entries = Tree::dict(vec![("b", Tree::leaf(1)), ("a", Tree::leaf(2))]);
+    /// let counts = Tree::default_dict(Some("<class 'int'>"), entries)?;
+    /// assert_eq!(counts.to_string(), "defaultdict(<class 'int'>, {'a': 2, 'b': 1})");
+    /// assert_eq!(counts["['b']"], 1);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if `entries` is not a dictionary.
+    #[doc(alias = "collections.defaultdict")]
+    pub fn default_dict(factory: Option<&str>, entries: Self) -> Result<Self, TreeError> {
+        if !matches!(
+            entries.treedef.kind(),
+            NodeKind::Dict | NodeKind::OrderedDict
+        ) {
+            return Err(TreeError::Build {
+                node: "defaultdict",
+                reason: format!(
+                    "expected a dictionary as the entries, found {}; pass a `Tree::dict` or a `Tree::ordered_dict`",
+                    entries.treedef.root().describe()
+                ),
+            });
+        }
+        let statics = vec![StaticBox::new(factory.map(str::to_owned))];
+        let shape = Shape::Static(&shape::DEFAULT_DICT);
+        Ok(Self::node(shape, statics, vec![entries]))
+    }
+
     /// Creates a named tuple, which is displayed as in Python. The names of its fields are the keys of its children.
     ///
     /// # Errors
