@@ -103,15 +103,16 @@ impl<M: Model> Quantized<M> {
     }
 
     /// Calls a function with the model that [`model`](Self::model) returns. The states that the function writes, such as the cache of a
-    /// decoder, are stored in [`rest`](Self::rest); what it writes to the quantized weights is lost.
+    /// decoder, are stored in [`rest`](Self::rest); what it writes to the quantized weights is lost. The states may change their
+    /// structure, as sown values do.
     ///
     /// # Panics
-    /// If the three parts are not those of one model, or if the function panics.
+    /// If the three parts are not those of one model, if the function moves or removes a quantized weight, or if the function panics.
     #[track_caller]
     pub fn with_model<R>(&mut self, function: impl FnOnce(&mut M) -> R) -> R {
         let mut model = self.model();
         let result = function(&mut model);
-        self.rest = partition::filter(&model, &!self.chosen());
+        *self = self.with_rest_of(&model);
         result
     }
 
@@ -133,28 +134,37 @@ impl<M: Model> Quantized<M> {
     #[must_use]
     #[track_caller]
     pub fn map_rest(&self, function: impl Fn(M) -> M + Send + Sync + 'static) -> Self {
-        let chosen = self.chosen();
-        let changed = jit(move |quantized: &Self| {
-            let model = function(quantized.model());
-            let parts = partition::split(&model, [chosen.clone(), Filter::everything()]);
-            let [weights, rest] = match parts {
-                Ok(parts) => parts,
-                Err(error) => panic!("cannot change a quantized model: {error}"),
-            };
-            // The parts of a model have the order of its leaves.
-            let with = |leaves: &[Tensor]| {
-                let mut leaves = leaves.iter().cloned();
-                weights.map(|weight| leaves.next().unwrap_or_else(|| weight.clone()))
-            };
-            let [integers, scales] =
-                [&quantized.integers, &quantized.scales].map(|part| with(part.leaves()));
-            Self {
-                rest,
-                integers,
-                scales,
-            }
-        });
+        let changed =
+            jit(move |quantized: &Self| quantized.with_rest_of(&function(quantized.model())));
         changed(self)
+    }
+
+    /// Returns the quantized weights with the other leaves, and the structure, of `model`.
+    #[track_caller]
+    fn with_rest_of(&self, model: &M) -> Self {
+        let [weights, rest] = match partition::split(model, [self.chosen(), Filter::everything()]) {
+            Ok(parts) => parts,
+            Err(error) => panic!(
+                "cannot change a quantized model: {error}; keep each quantized weight at its path"
+            ),
+        };
+        // The parts of a model have the order of its leaves.
+        let [integers, scales] = [&self.integers, &self.scales].map(|part| {
+            let mut leaves = part.iter_with_path();
+            let next = |path: &KeyPath, _: &Tensor| match leaves.next() {
+                Some((at, leaf)) if at == *path => leaf.clone(),
+                _ => panic!(
+                    "cannot change a quantized model: the weight {} is at another place; keep the order of the quantized weights",
+                    path.or_root()
+                ),
+            };
+            weights.map_with_path(next)
+        });
+        Self {
+            rest,
+            integers,
+            scales,
+        }
     }
 
     /// Selects the quantized weights of the model.
