@@ -32,8 +32,9 @@ pub struct ModelDiff {
 /// text.
 ///
 /// A shared node is compared at each of its paths. A model that contains itself, or a weak edge with a target, cannot
-/// be converted to a tree. If one of the models is such a model, both are compared as graphs, in which a shared node is
-/// compared only at its first path.
+/// be converted to a tree, and a part of a model with shared nodes, such as its gradient or the moments of its optimizer,
+/// has only the first path of each. If one of the models contains such a value, both are compared as graphs, in which a
+/// shared node is compared only at its first path.
 ///
 /// # Examples
 /// ```
@@ -57,10 +58,9 @@ pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
     let arena = Arena::default();
     let (mut left_leaves, mut left_treedef) = passed(flatten_as_tree(left, &arena));
     let (mut right_leaves, mut right_treedef) = passed(flatten_as_tree(right, &arena));
-    if left_treedef.has_aliases() {
-        (right_leaves, right_treedef) = passed(flatten_borrowed(Sharing::Preserve, right, &arena));
-    } else if right_treedef.has_aliases() {
+    if left_treedef.has_aliases() || right_treedef.has_aliases() {
         (left_leaves, left_treedef) = passed(flatten_borrowed(Sharing::Preserve, left, &arena));
+        (right_leaves, right_treedef) = passed(flatten_borrowed(Sharing::Preserve, right, &arena));
     }
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();
