@@ -76,8 +76,9 @@ struct Node {
     aux: u32,
     /// For an alias, the index of its target among all shared nodes and references in preorder, or [`NOTHING`]. For a
     /// node that refers to a shared node or reference of a function's argument, the index of the target in the
-    /// argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero for
-    /// all other nodes.
+    /// argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. For an
+    /// absent leaf, the number of splits of the values that already lacked the leaf: see [`TreeDef::as_whole`]. Zero
+    /// for all other nodes.
     target: u32,
 }
 
@@ -411,8 +412,14 @@ impl Node {
             .then_some(self.target as usize)
     }
 
+    /// Returns whether the node is a leaf, present or absent, of the value that was split. A leaf that this value lacked
+    /// before is not.
     fn is_place(&self) -> bool {
-        matches!(self.shape.kind, NodeKind::Leaf | NodeKind::Absent)
+        match self.shape.kind {
+            NodeKind::Leaf => true,
+            NodeKind::Absent => self.target == 0,
+            _ => false,
+        }
     }
 }
 

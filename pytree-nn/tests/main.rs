@@ -17,6 +17,7 @@ mod library;
 mod optimizers;
 #[path = "../../tests/panics.rs"]
 mod panics;
+mod parts;
 mod rngs;
 mod support;
 mod training;

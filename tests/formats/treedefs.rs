@@ -219,3 +219,20 @@ fn absent_leaves_are_read() {
         &["[1]"],
     );
 }
+
+#[test]
+fn parts_of_values_that_hold_parts_are_read() {
+    // In each split, the leaves that are absent before it are absent in the whole.
+    let part = |whole: Tree<i32>, path: &str| {
+        partition::filter::<_, i32>(&whole, &!Filter::path(path)).into_tree()
+    };
+    let first = part(tree!((1, 2, 3, 4)).cast().unwrap(), "[3]");
+    let third = part(part(first, "[2]"), "[1]");
+    since(
+        3,
+        "splits",
+        third.treedef(),
+        "PyTreeDef((*, -, -, -))",
+        &["[0]"],
+    );
+}

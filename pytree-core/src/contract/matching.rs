@@ -265,7 +265,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             Step::Enter(Shape::Dynamic(shape), arity) => self.dynamic_node(shape, arity),
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
-            Step::Absent => self.node(&shape::ABSENT, 0),
+            Step::Absent(splits) => self.next_is(|next| next.pass_absent(splits)),
             Step::Alias(number) => self.alias(number.map(|number| number + before)),
             Step::Exit => {}
         });

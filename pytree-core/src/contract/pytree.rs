@@ -389,7 +389,7 @@ pub trait Visitor<'a> {
             }
             Step::Aux(value) => self.aux(value),
             Step::Leaf(leaf) => self.leaf(leaf),
-            Step::Absent => self.absent(),
+            Step::Absent(_) => self.absent(),
             Step::Alias(_) => {
                 self.enter(&crate::node::shape::ALIAS, 0);
                 self.exit();

@@ -99,9 +99,10 @@ impl Builder {
         self.leaf(leaf.node.shape);
     }
 
-    pub(crate) fn absent(&mut self) {
+    /// Adds an absent leaf. `splits` is the number of splits of the values that already lacked the leaf.
+    pub(crate) fn absent(&mut self, splits: u32) {
         self.absent += 1;
-        self.push(&shape::ABSENT, 0, 0);
+        self.push(&shape::ABSENT, 0, splits);
     }
 
     pub(crate) fn exit(&mut self) {

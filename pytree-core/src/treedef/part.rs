@@ -2,6 +2,9 @@
 //!
 //! A part shares its whole: it stores only which leaves are present. The nodes of a part are computed when they are
 //! first read. Splitting a tree and merging its parts reads none of them.
+//!
+//! A value may contain a part of another value, as an optimizer contains moments. Its own absent leaves are then not leaves
+//! that a split of the value removes: [`TreeDef::as_whole`] tells them apart, and [`TreeDef::as_value`] is its inverse.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -112,12 +115,12 @@ impl TreeDef {
     fn with_present(&self, present: Vec<bool>) -> Self {
         let whole = self.whole();
         let leaves = present.iter().filter(|&&present| present).count();
-        if leaves == present.len() && !whole.has_absent() {
+        if leaves == present.len() && leaves == whole.num_leaves() {
             return whole.clone();
         }
         let counts = Counts {
             leaves,
-            absent: present.len() - leaves,
+            absent: whole.num_leaves() + whole.0.absent - leaves,
             depth: self.0.depth,
             numbered: self.0.numbered,
         };
@@ -130,6 +133,47 @@ impl TreeDef {
         };
         let (aux, dynamic) = (Arc::clone(&self.0.aux), Arc::clone(&self.0.dynamic));
         Self::from_counted(nodes, aux, dynamic, counts)
+    }
+
+    /// Returns the structure of which the parts of a value with this structure are made: in a part, a leaf that is absent in
+    /// the value is not a leaf that another part has. So a [`merge`](crate::partition::merge) does not miss it.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Filter, Partition, Tree, partition, tree};
+    /// let part: Partition<Vec<f32>, f32> = partition::filter(&vec![1.0, 2.0], &Filter::path("[1]"));
+    /// let treedef = tree::structure(&(part, 3.0_f32));
+    /// assert_eq!(treedef.to_string(), "PyTreeDef(([-, *], *))");
+    /// let part = Partition::from_tree(Tree::new(treedef.as_whole(), vec![2.0, 3.0])?);
+    /// let merged: (Partition<Vec<f32>, f32>, f32) = partition::merge([part])?;
+    /// assert_eq!(merged.0.leaves(), [2.0]);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    #[must_use]
+    pub fn as_whole(&self) -> Self {
+        self.with_splits(|splits| splits + 1)
+    }
+
+    /// Returns the structure of the value that parts of this structure form together; see [`as_whole`](Self::as_whole). A
+    /// leaf that a split of the value has removed stays absent.
+    #[must_use]
+    pub(crate) fn as_value(&self) -> Self {
+        self.with_splits(|splits| splits.saturating_sub(1))
+    }
+
+    /// Changes, for each absent leaf, the number of splits of the values that already lacked the leaf.
+    pub(crate) fn with_splits(&self, change: impl Fn(u32) -> u32) -> Self {
+        if !self.has_absent() {
+            return self.clone();
+        }
+        let nodes = self.0.nodes.iter().map(|node| match node.shape.kind {
+            NodeKind::Absent => Node {
+                target: change(node.target),
+                ..*node
+            },
+            _ => *node,
+        });
+        self.with_nodes(nodes.collect(), Arc::clone(&self.0.aux), self.num_leaves())
     }
 
     /// Returns a copy in which other leaves are present. Calls `keep` for each leaf, present or absent, in order.

@@ -107,11 +107,13 @@ impl TreeDef {
         }
     }
 
-    /// Returns whether the nodes at `left` and `right` are aliases of different nodes, or refer to different nodes of a
-    /// function's argument.
+    /// Returns whether the nodes at `left` and `right` are aliases of different nodes, refer to different nodes of a
+    /// function's argument, or are leaves that different splits removed.
     fn has_other_target(&self, other: &Self, left: usize, right: usize) -> bool {
         let (a, b) = (self.view(left), other.view(right));
-        a.target() != b.target() || a.number_in_argument() != b.number_in_argument()
+        a.target() != b.target()
+            || a.number_in_argument() != b.number_in_argument()
+            || a.splits() != b.splits()
     }
 
     /// Returns how two nodes differ, without comparing their children.
@@ -201,6 +203,14 @@ impl TreeDef {
                 let (a_text, b_text) = (a.describe(), b.describe());
                 if a_text != b_text {
                     return vec![(a_text, b_text)];
+                }
+                if a.kind() == NodeKind::Absent {
+                    let text = |node: NodeView<'_>| match node.splits() {
+                        0 => "a leaf that the split removed".to_owned(),
+                        1 => "a leaf that was absent before the split".to_owned(),
+                        splits => format!("a leaf that was absent before the last {splits} splits"),
+                    };
+                    return vec![(text(a), text(b))];
                 }
                 // Unequal shapes with the same name differ in the fields, the kinds of the fields, the static fields or
                 // the family.

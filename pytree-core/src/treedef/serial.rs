@@ -4,9 +4,10 @@
 //! the lowest bits first. A text is the count of its bytes, followed by the bytes in UTF-8.
 //!
 //! ```text
-//! treedef = "PYTD" 2 node
+//! treedef = "PYTD" 3 node
 //! node    = 0                                      a leaf
 //!         | 1                                      an absent leaf
+//!         | 11 1 splits                            an absent leaf that the values of the last splits already lacked
 //!         | code arity statics static* node*       any other node: its counts, statics and children
 //! code    = 2 … 10                                 list, tuple, dict, ordered dict, None, Some, object, shared, alias
 //!         | 11 shape                               a shape that is new, which gets the next number
@@ -55,10 +56,13 @@ const MAGIC: &[u8] = b"PYTD";
 const WITH_AXES: u8 = 128;
 
 /// The version of the format.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The first version in which a collection may have a parent, and a field may have named axes.
 const WITH_PARENTS_AND_AXES: u8 = 2;
+
+/// The first version in which an absent leaf may have a number of splits.
+const WITH_SPLITS: u8 = 3;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its index. Larger values
 /// are written at each occurrence, so a treedef in memory is never much larger than its bytes.
@@ -82,6 +86,9 @@ static BUILTIN: [&NodeShape; 11] = [
 /// The code before a new shape: the description of the shape follows in the bytes. Larger codes refer to earlier
 /// shapes.
 const NEW_SHAPE: usize = BUILTIN.len();
+
+/// The code of the built-in shape of absent leaves, and of their family.
+const ABSENT: u8 = 1;
 
 /// The families of nodes. The code of each family is its index.
 const KINDS: [NodeKind; 16] = [

@@ -16,7 +16,8 @@ pub(crate) enum Step<'a> {
     Enter(Shape<'a>, usize),
     Aux(StaticRef<'a>),
     Leaf(&'a dyn Leaf),
-    Absent,
+    /// An absent leaf, with the number of splits of the values that already lacked the leaf.
+    Absent(u32),
     /// An alias, with the index of its target among the shared nodes and references of this tree.
     Alias(Option<usize>),
     Exit,
@@ -36,7 +37,7 @@ impl TreeDef {
             }
             match node.shape.kind {
                 NodeKind::Leaf => show(Step::Leaf(expect_next(leaves, LEAVES))),
-                NodeKind::Absent => show(Step::Absent),
+                NodeKind::Absent => show(Step::Absent(node.target)),
                 NodeKind::Alias => show(Step::Alias(node.target())),
                 _ => {
                     show(Step::Enter(self.0.shape_of(node), node.arity as usize));

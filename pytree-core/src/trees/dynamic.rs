@@ -63,6 +63,9 @@ impl<L> Tree<L> {
     /// Creates a tree from one item for each leaf of `treedef`. An item that is `None` makes the leaf absent. An absent
     /// leaf is not the same as the node `None`. For instance, a gradient is a tree with absent leaves.
     ///
+    /// If the tree is a part of a value that has absent leaves of its own, pass the structure of the value
+    /// [as a whole](TreeDef::as_whole).
+    ///
     /// # Errors
     /// [`TreeError::LeafCount`] if `leaves` has too few or too many items.
     ///
@@ -141,6 +144,11 @@ impl<L> Tree<L> {
     /// Returns the leaves and the structure.
     pub fn into_parts(self) -> (Vec<L>, TreeDef) {
         (self.leaves, self.treedef)
+    }
+
+    /// Converts the merged parts of a value, or a part of a value that is itself a part, to the structure of the value.
+    pub(crate) fn into_value_form(self) -> Self {
+        Self::from_parts(self.treedef.as_value(), self.leaves)
     }
 
     /// Iterates over the leaves in order, as `for leaf in &tree` does.
@@ -419,6 +427,6 @@ impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> PytreeOf<L> for Tree<K> {
 impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> SelectPart<L> for Tree<K> {
     type Part = Tree<L>;
     fn select_part(tree: Tree<L>) -> Result<Tree<L>, TreeError> {
-        Ok(tree)
+        Ok(tree.into_value_form())
     }
 }

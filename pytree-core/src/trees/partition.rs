@@ -187,7 +187,7 @@ impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {
 impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
     type Part = Self;
     fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
-        Ok(Self::from_tree(tree))
+        Ok(Self::from_tree(tree.into_value_form()))
     }
 }
 
@@ -204,7 +204,8 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     filters: [Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
-    split_leaves(&treedef, leaves, &filters)
+    let assigned = assign_each(&treedef, &leaves, &filters)?;
+    Ok(split_leaves(&treedef.as_whole(), leaves, &assigned))
 }
 
 /// Splits a tree into as many parts as there are filters, as [`split`] does.
@@ -227,6 +228,7 @@ pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
 ) -> Result<Vec<Partition<M, L>>, TreeError> {
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let assigned = assign_each(&treedef, &leaves, filters)?;
+    let treedef = treedef.as_whole();
     let part = |part| select(&treedef, &leaves, |position| assigned[position] == part);
     Ok((0..count(filters.len())).map(part).collect())
 }
@@ -261,7 +263,10 @@ pub fn try_filter<M: PytreeOf<L>, L: Leaf + Clone>(
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
-    filter_leaves(&treedef, &leaves, filter)
+    let accepted = accepted(&treedef, &leaves, filter)?;
+    Ok(select(&treedef.as_whole(), &leaves, |position| {
+        accepted[position]
+    }))
 }
 
 impl<M, L: Leaf + Clone> Partition<M, L> {
@@ -270,7 +275,9 @@ impl<M, L: Leaf + Clone> Partition<M, L> {
     /// # Errors
     /// [`TreeError::NoLeaf`] if a path of the filter does not exist.
     pub fn filter(&self, filter: &Filter) -> Result<Self, TreeError> {
-        filter_leaves(self.tree.treedef(), self.leaves(), filter)
+        let (leaves, treedef) = (self.leaves(), self.tree.treedef());
+        let accepted = accepted(treedef, leaves, filter)?;
+        Ok(select(treedef, leaves, |position| accepted[position]))
     }
 
     /// Splits this part into parts of an `M`, as [`split`] does with a whole tree.
@@ -279,35 +286,36 @@ impl<M, L: Leaf + Clone> Partition<M, L> {
     /// The errors of [`split`].
     pub fn split<const N: usize>(self, filters: [Filter; N]) -> Result<[Self; N], TreeError> {
         let (leaves, treedef) = self.tree.into_parts();
-        split_leaves(&treedef, leaves, &filters)
+        let assigned = assign_each(&treedef, &leaves, &filters)?;
+        Ok(split_leaves(&treedef, leaves, &assigned))
     }
 }
 
-fn filter_leaves<M, L: Leaf + Clone>(
+/// Returns for each leaf whether the filter accepts it.
+fn accepted<L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
     filter: &Filter,
-) -> Result<Partition<M, L>, TreeError> {
+) -> Result<Vec<bool>, TreeError> {
     let (assigned, _) = assign(treedef, leaves, std::slice::from_ref(filter))?;
-    Ok(select(treedef, leaves, |position| {
-        assigned[position] != NO_PART
-    }))
+    Ok(assigned.into_iter().map(|part| part != NO_PART).collect())
 }
 
-fn split_leaves<M, L: Leaf, const N: usize>(
+/// Returns the parts of the leaves. `treedef` is the structure of the parts, and `assigned` has the index of the part of
+/// each leaf.
+fn split_leaves<M, L, const N: usize>(
     treedef: &TreeDef,
     leaves: Vec<L>,
-    filters: &[Filter; N],
-) -> Result<[Partition<M, L>; N], TreeError> {
-    let assigned = assign_each(treedef, &leaves, filters)?;
-    let mut parts = treedef.split::<N>(&assigned).map(|part| {
+    assigned: &[u32],
+) -> [Partition<M, L>; N] {
+    let mut parts = treedef.split::<N>(assigned).map(|part| {
         let kept = Vec::with_capacity(part.num_leaves());
         (part, kept)
     });
-    for (leaf, &part) in leaves.into_iter().zip(&assigned) {
+    for (leaf, &part) in leaves.into_iter().zip(assigned) {
         parts[checked::<N>(part)].1.push(leaf);
     }
-    Ok(parts.map(|(part, kept)| Partition::from_tree(Tree::from_parts(part, kept))))
+    parts.map(|(part, kept)| Partition::from_tree(Tree::from_parts(part, kept)))
 }
 
 /// Converts the position of a part to an index below `N`.
@@ -387,7 +395,8 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// Returns the part that contains a leaf if `keep` returns true for the position of the leaf.
+/// Returns the part that contains a leaf if `keep` returns true for the position of the leaf. `treedef` is the structure
+/// of a part, or of a value [as a whole](TreeDef::as_whole).
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -396,27 +405,30 @@ pub fn select<M, L: Clone>(
     Partition::from_tree(Tree::select(treedef, leaves, keep))
 }
 
-/// Completes the leaves of a part: returns a leaf for each leaf of `whole`. A leaf that the part `treedef` does not
-/// hold is the result of `absent`, which receives the position of the leaf. Returns `None` if `treedef` is not a part
-/// of `whole`.
+/// Completes the leaves of a part: returns a leaf for each leaf of `whole`, the structure of a value. A leaf that the part
+/// `treedef` does not hold is the result of `absent`, which receives the position of the leaf. Returns `None` if
+/// `treedef` is not a part of `whole`.
 pub fn fill<L>(
     treedef: &TreeDef,
     leaves: Vec<L>,
     whole: &TreeDef,
     mut absent: impl FnMut(usize) -> L,
 ) -> Option<Vec<L>> {
-    if whole.has_absent() || !treedef.is_same_but_for_presence(whole) {
+    // A member of a tuple may itself be a part. The gradient of a part is a part of the same whole.
+    let [treedef, whole] = [treedef, whole].map(|treedef| treedef.with_splits(|_| 0));
+    if !treedef.is_same_but_for_presence(&whole) {
         return None;
     }
+    let (presence, expected) = (treedef.presence(), whole.presence());
     let mut leaves = leaves.into_iter();
-    let presence = treedef.presence();
-    let places = presence.iter().enumerate();
-    let filled = places.map(|(position, &is_present)| {
-        if is_present {
-            expect_next(&mut leaves, LEAVES)
-        } else {
-            absent(position)
+    let mut filled = Vec::with_capacity(whole.num_leaves());
+    for (&is_present, &is_expected) in presence.iter().zip(&*expected) {
+        match (is_present, is_expected) {
+            (true, true) => filled.push(expect_next(&mut leaves, LEAVES)),
+            (false, true) => filled.push(absent(filled.len())),
+            (true, false) => return None,
+            (false, false) => {}
         }
-    });
-    Some(filled.collect())
+    }
+    Some(filled)
 }

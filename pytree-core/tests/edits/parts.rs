@@ -361,3 +361,17 @@ fn update_skips_absent_places_of_the_model() {
         "{surplus}"
     );
 }
+
+#[test]
+fn part_of_a_part_differs_from_the_part() {
+    let half = partition::filter::<_, f32>(&vec![1.0_f32, 2.0], &Filter::path("[1]"));
+    let whole: Partition<Partition<Vec<f32>, f32>, f32> =
+        partition::filter(&half, &Filter::everything());
+    assert_eq!(whole.leaves(), half.leaves());
+    let differences = half.tree().treedef().differences(whole.tree().treedef());
+    assert_eq!(
+        differences[0].to_string(),
+        "node type at [0]: a leaf that the split removed against a leaf that was absent before the split"
+    );
+    assert_eq!(partition::merge([whole]).unwrap(), half);
+}

@@ -45,16 +45,16 @@ fn hash_matches_documented_bytes() {
 fn bytes_are_as_documented() {
     assert_eq!(
         tree!({"a": 1}).treedef().to_bytes(),
-        *b"PYTD\x02\x04\x01\x02\x00\x05\x01a\x00\x08\x00"
+        *b"PYTD\x03\x04\x01\x02\x00\x05\x01a\x00\x08\x00"
     );
     assert_eq!(
         small().to_bytes(),
-        b"PYTD\x02\x0b\x0b\x05Small\x02\x06weight\x01\x04mean\x02\x09BatchStat\x01\x04size\x02\x01\x00\x03\x06\x00\x07\x01\x00\x00"
+        b"PYTD\x03\x0b\x0b\x05Small\x02\x06weight\x01\x04mean\x02\x09BatchStat\x01\x04size\x02\x01\x00\x03\x06\x00\x07\x01\x00\x00"
     );
     // A shape and a static value that were met are numbers.
     let one = &small().to_bytes()[5..];
     let expected = [
-        b"PYTD\x02\x02\x02\x00",
+        b"PYTD\x03\x02\x02\x00",
         one,
         b"\x0c\x02\x01\x01\x00\x07\x01\x00\x00",
     ]

@@ -22,10 +22,10 @@ fn says(bytes: &[u8], position: usize, expected: &str, found: &str) {
 #[test]
 fn error_says_where_what_and_fix() {
     assert_eq!(
-        TreeDef::from_bytes(b"PYTD\x03\x00")
+        TreeDef::from_bytes(b"PYTD\x04\x00")
             .unwrap_err()
             .to_string(),
-        "cannot read a treedef: expected a version from 1 to 2 at byte 4, found version 3; \
+        "cannot read a treedef: expected a version from 1 to 3 at byte 4, found version 4; \
          pass all bytes that `TreeDef::to_bytes` returned, unchanged"
     );
 }
@@ -645,4 +645,30 @@ proptest! {
         }
         holds_together(&bytes);
     }
+}
+
+#[test]
+fn absent_leaf_with_splits_is_read_from_version_3() {
+    // A tuple of a leaf, and of an absent leaf with some splits.
+    let tuple = |version: u8, splits: &[u8]| {
+        let absent = [&[11, 1], splits].concat();
+        TreeDef::from_bytes(&[b"PYTD", &[version, 3, 2, 0, 0][..], &absent].concat())
+    };
+    let read = tuple(3, b"\x01").unwrap();
+    assert_eq!(read.to_string(), "PyTreeDef((*, -))");
+    let with_part = (
+        1.0_f32,
+        pytree_core::partition::filter::<f32, f32>(&2.0, &!pytree_core::Filter::everything()),
+    );
+    assert_eq!(read, pytree_core::tree::structure(&with_part).as_whole());
+    assert_ne!(read, pytree_core::tree::structure(&with_part));
+    assert_eq!(tuple(3, b"\x02").unwrap(), read.as_whole());
+    assert_ne!(
+        tuple(3, b"\x02").unwrap().content_hash(),
+        read.content_hash()
+    );
+    for splits in [&b"\x00"[..], b"\x80", b"\xff\xff\xff\xff\x10", b""] {
+        assert!(tuple(3, splits).is_err(), "{splits:?}");
+    }
+    assert!(tuple(2, b"\x01").is_err());
 }

@@ -133,7 +133,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             _ => Choice::LeftOut,
         });
         let parameters: Partition<M, Tensor> =
-            partition::select(&treedef, &leaves, |position| trained[position]);
+            partition::select(&treedef.as_whole(), &leaves, |position| trained[position]);
         transformation.check(parameters.tree())?;
         transformation.init(parameters.tree());
         Ok(Self {
@@ -299,9 +299,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             boundary::try_flatten_with_references::<Tensor, M>(model)?;
         let choices = choices_now(&self.choices, &treedef)?;
         let (gradients, gradient_treedef) = graph::flatten::<Tensor, _>(gradients);
-        let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {
-            choices[position] == Choice::Trained
-        });
+        let is_trained = |position: usize| choices[position] == Choice::Trained;
+        let parameters: Partition<M, Tensor> =
+            partition::select(&treedef.as_whole(), &leaves, is_trained);
         let gradients = gradients_of(
             (&treedef, &choices),
             (parameters.tree().treedef(), parameters.leaves()),
@@ -334,9 +334,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             let dtype = leaf.dtype();
             *leaf = (at_least_f32(leaf) + at_least_f32(&update)).convert(dtype);
         }
-        let updated = boundary::unflatten_changed(&treedef, leaves, &references, |position| {
-            choices[position] == Choice::Trained
-        });
+        let updated = boundary::unflatten_changed(&treedef, leaves, &references, is_trained);
         match (updated, before) {
             (Ok(updated), _) => *model = updated,
             (Err(error), before) => {

@@ -81,7 +81,8 @@ impl ParameterAverage {
             Ok(chosen) => chosen,
             Err(error) => panic!("cannot average: {error}"),
         };
-        let part = partition::select::<M, Tensor>(&treedef, &leaves, |position| chosen[position]);
+        let whole = treedef.as_whole();
+        let part = partition::select::<M, Tensor>(&whole, &leaves, |position| chosen[position]);
         let part = part.into_tree();
         let not_float = part
             .leaves()

@@ -116,7 +116,7 @@ impl Argument {
                 cotangent
             })
             .collect();
-        match Tree::with_absent(&self.treedef, gradients).and_then(M::select_part) {
+        match Tree::with_absent(&self.treedef.as_whole(), gradients).and_then(M::select_part) {
             Ok(part) => part,
             Err(error) => bug(format_args!(
                 "a gradient with the type of the argument, found the error: {error}"

@@ -34,6 +34,8 @@ pub(super) struct Reader<'a> {
     shapes: Vec<Arc<DynamicShape>>,
     /// The static values that later bytes may refer to by index.
     statics: Vec<StaticBox>,
+    /// The number of splits of the absent leaf that was read last.
+    splits: u32,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
     /// The positions of the shared nodes and references that were read, in preorder.
@@ -54,6 +56,7 @@ impl<'a> Reader<'a> {
             version: VERSION,
             shapes: Vec::new(),
             statics: Vec::new(),
+            splits: 0,
             nodes: Vec::new(),
             aux: Vec::new(),
             numbered: Vec::new(),
@@ -170,7 +173,7 @@ impl<'a> Reader<'a> {
             }
             self.check_statics(position, kind, start)?;
         }
-        let mut target = 0;
+        let mut target = std::mem::take(&mut self.splits);
         if kind == NodeKind::Alias {
             let data = self.aux.pop().map(|last| last.data());
             target = self.alias(position, data)?;

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES};
+use super::{ABSENT, BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES};
 use crate::base::kind::{CollectionId, FieldKind};
 use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData};
@@ -46,6 +46,12 @@ impl Writer {
 
     pub(super) fn nodes(&mut self, treedef: &TreeDef) {
         for node in treedef.nodes() {
+            if node.splits() > 0 {
+                count(&mut self.bytes, NEW_SHAPE);
+                self.bytes.push(ABSENT);
+                count(&mut self.bytes, node.splits() as usize);
+                continue;
+            }
             self.shape(node.shape());
             if node.is_place() {
                 continue;

@@ -215,7 +215,7 @@ impl<L> Tree<L> {
                 first_leaf,
             };
             if node.kind() == NodeKind::Absent {
-                builder.absent();
+                builder.absent(node.splits());
                 at += 1;
             } else if subtree.is_leaf() || is_leaf(&subtree) {
                 renumbered.leave_out(node);

@@ -36,6 +36,7 @@ pub fn split_by_flags<M: PytreeOf<L>, L: Leaf + Clone>(
 ) -> Result<[Partition<M, L>; 2], TreeError> {
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let chosen = flags_of_leaves(whole, &treedef, flags)?;
+    let treedef = treedef.as_whole();
     Ok([true, false].map(|flag| select(&treedef, &leaves, |position| chosen[position] == flag)))
 }
 

@@ -37,7 +37,7 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
     let merged = merge_trees(trees)?;
     let missing = missing_places(merged.treedef());
     if missing.is_empty() {
-        return Ok(merged);
+        return Ok(merged.into_value_form());
     }
     Err(TreeError::Merge { problems: missing })
 }
@@ -85,50 +85,30 @@ impl<L: Leaf> Replaced<L> {
 /// Replaces leaves of a tree by the leaves of a part.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part has another structure, or has a leaf that is absent in the tree.
+/// [`TreeError::Merge`] if the part has another structure.
 pub(crate) fn replaced<M, L: Leaf + Clone>(
     treedef: &TreeDef,
     mut leaves: Vec<L>,
     part: &Partition<M, L>,
 ) -> Result<Replaced<L>, TreeError> {
     let places = part.tree.treedef();
-    check_alike(treedef, places)?;
+    check_alike(&treedef.as_whole(), places)?;
     let mut values = part.leaves().iter();
-    let mut own = leaves.iter_mut();
-    let mut changed = Vec::with_capacity(treedef.num_leaves());
-    let mut surplus = false;
+    let changed = places.presence().into_owned();
     let mut is_reshaped = false;
-    // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
-    for present in treedef.presence().iter().zip(&*places.presence()) {
-        match present {
-            (true, true) => {
-                let (own, value) = (
-                    expect_next(&mut own, LEAVES),
-                    expect_next(&mut values, LEAVES),
-                );
-                is_reshaped |= own.array_info() != value.array_info();
-                *own = value.clone();
-                changed.push(true);
-            }
-            (true, false) => {
-                expect_next(&mut own, LEAVES);
-                changed.push(false);
-            }
-            (false, true) => surplus = true,
-            (false, false) => {}
-        }
+    for (own, _) in leaves
+        .iter_mut()
+        .zip(&changed)
+        .filter(|(_, changed)| **changed)
+    {
+        let value = expect_next(&mut values, LEAVES);
+        is_reshaped |= own.array_info() != value.array_info();
+        *own = value.clone();
     }
-    if !surplus {
-        return Ok(Replaced {
-            leaves,
-            changed,
-            is_reshaped,
-        });
-    }
-    let found = places.with_leaves_of(treedef);
-    let differences = treedef.differences(&found).into_iter();
-    Err(TreeError::Merge {
-        problems: differences.map(MergeProblem::Structure).collect(),
+    Ok(Replaced {
+        leaves,
+        changed,
+        is_reshaped,
     })
 }
 

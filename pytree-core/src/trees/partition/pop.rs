@@ -80,7 +80,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, M>(model)?;
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
-    let popped = select(&treedef, &leaves, |position| selected[position]);
+    let popped = select(&treedef.as_whole(), &leaves, |position| selected[position]);
     if popped.is_empty() {
         return Ok(popped);
     }
@@ -198,7 +198,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
                 builder.leaf_of(node);
                 kept.push(expect_next(&mut leaf, LEAVES).clone());
             }
-            NodeKind::Absent => builder.absent(),
+            NodeKind::Absent => builder.absent(node.splits()),
             NodeKind::Alias => {
                 let number = node
                     .target()

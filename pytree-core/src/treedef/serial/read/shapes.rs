@@ -7,7 +7,9 @@ use super::{Reader, fail};
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
 use crate::node::shape::{self, DynamicShape, FieldAxes, NodeKind, Shape};
-use crate::treedef::serial::{BUILTIN, KINDS, NEW_SHAPE, WITH_AXES, WITH_PARENTS_AND_AXES};
+use crate::treedef::serial::{
+    ABSENT, BUILTIN, KINDS, NEW_SHAPE, WITH_AXES, WITH_PARENTS_AND_AXES, WITH_SPLITS,
+};
 
 impl Reader<'_> {
     /// Reads the code of a shape, and the shape itself if it is new. Returns the position of the shape.
@@ -16,6 +18,17 @@ impl Reader<'_> {
         let code = self.varint("a node")?;
         match usize::try_from(code).unwrap_or(usize::MAX) {
             builtin if builtin < NEW_SHAPE => Ok(builtin),
+            NEW_SHAPE if self.is_absent_leaf() => {
+                self.at += 1;
+                let start = self.at;
+                let splits = self.varint("a number of splits")?;
+                self.splits = u32::try_from(splits).unwrap_or(0);
+                if self.splits == 0 {
+                    let found = splits.to_string();
+                    return Err(fail(start, "a number of splits from 1 to 2^32 - 1", found));
+                }
+                Ok(usize::from(ABSENT))
+            }
             NEW_SHAPE => {
                 let shape = self.new_shape()?;
                 self.shapes.push(shape);
@@ -33,6 +46,11 @@ impl Reader<'_> {
                 format!("the code {code}"),
             )),
         }
+    }
+
+    /// Returns whether an absent leaf with a number of splits comes next, in place of a shape.
+    fn is_absent_leaf(&self) -> bool {
+        self.version >= WITH_SPLITS && self.bytes.get(self.at) == Some(&ABSENT)
     }
 
     fn new_shape(&mut self) -> Result<Arc<DynamicShape>, TreeError> {
