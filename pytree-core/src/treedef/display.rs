@@ -34,7 +34,7 @@ pub(super) fn write_tree<W: fmt::Write>(
             .is_some_and(|parent| parent.shape.is_default_dict());
         match node.shape.kind {
             _ if shape.is_deque() => {
-                f.write_str(deque_brackets(notation, node.arity as usize).0)?
+                f.write_str(deque_brackets(notation, node.arity as usize).0)?;
             }
             _ if shape.is_default_dict() => {
                 if notation == Notation::Structure {
