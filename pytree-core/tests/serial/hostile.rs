@@ -658,10 +658,10 @@ fn absent_leaf_with_splits_is_read_from_version_3() {
     assert_eq!(read.to_string(), "PyTreeDef((*, -))");
     let with_part = (
         1.0_f32,
-        pytree_core::partition::filter::<f32, f32>(&2.0, &!pytree_core::Filter::everything()),
+        partition::filter::<f32, f32>(&2.0, &!Filter::everything()),
     );
-    assert_eq!(read, pytree_core::tree::structure(&with_part).as_whole());
-    assert_ne!(read, pytree_core::tree::structure(&with_part));
+    assert_eq!(read, tree::structure(&with_part).as_whole());
+    assert_ne!(read, tree::structure(&with_part));
     assert_eq!(tuple(3, b"\x02").unwrap(), read.as_whole());
     assert_ne!(
         tuple(3, b"\x02").unwrap().content_hash(),

@@ -92,7 +92,6 @@ impl<L> Tree<L> {
     ///
     /// # Errors
     /// [`TreeError::Build`] if there are more than `maxlen` children.
-    #[doc(alias = "collections.deque")]
     pub fn deque(maxlen: Option<usize>, children: Vec<Self>) -> Result<Self, TreeError> {
         if let Some(maxlen) = maxlen.filter(|&maxlen| maxlen < children.len()) {
             return Err(TreeError::Build {
@@ -123,7 +122,6 @@ impl<L> Tree<L> {
     ///
     /// # Errors
     /// [`TreeError::Build`] if `entries` is not a dictionary.
-    #[doc(alias = "collections.defaultdict")]
     pub fn default_dict(factory: Option<&str>, entries: Self) -> Result<Self, TreeError> {
         if !matches!(
             entries.treedef.kind(),
