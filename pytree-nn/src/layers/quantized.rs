@@ -98,7 +98,9 @@ impl<M: Model> Quantized<M> {
         });
         match weights.and_then(|weights| partition::merge([self.rest.clone(), weights])) {
             Ok(model) => model,
-            Err(error) => panic!("cannot join the parts of a quantized model: {error}"),
+            Err(error) => panic!(
+                "cannot join the parts of a quantized model: {error}; change the structure of the model inside of `with_model` or `map_rest`"
+            ),
         }
     }
 

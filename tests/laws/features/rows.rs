@@ -499,6 +499,8 @@ rows! {
     Quantized: Quantized<Tied> = Quantized::new(&Tied::new(), &Filter::path("weight"));
     QuantizedCaptured: Quantized<Captured> =
         Quantized::new(&captured(), &Filter::path("sowing.layer.weight"));
+    QuantizedHeads: Quantized<Heads> =
+        Quantized::new(&heads(), &Filter::path("left.weight"));
     MixedTied: Mixed<Tied> = Mixed::new(Tied::new());
     MixedReferenced: Mixed<Referenced> = Mixed::new(Referenced::new());
     MixedCaptured: Mixed<Captured> = Mixed::new(captured());
