@@ -88,6 +88,31 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// Returns the value of an environment variable, as `read` understands its text, or `None` if it is not set or empty. If `read` returns
+/// `None`, so does this function, after a warning with the name, the `expected` values and the value. A caller stores the result, so
+/// that the warning is printed once.
+pub fn variable<T>(name: &str, expected: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    let text = std::env::var_os(name).filter(|text| !text.is_empty())?;
+    let value = text.to_str().and_then(|text| read(text.trim()));
+    if value.is_none() {
+        let text = text.display();
+        let warning = format!(
+            "pytree: warning: the environment variable `{name}` is ignored: expected {expected}, found `{text}`\n"
+        );
+        print(Stream::Error, &warning);
+    }
+    value
+}
+
+/// Returns whether an environment variable is set to a word for yes or no; see [`variable`].
+pub fn flag(name: &str) -> Option<bool> {
+    variable(name, "0 or 1", |text| match text {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    })
+}
+
 impl Stream {
     /// Returns whether the text appears in a terminal.
     #[must_use]

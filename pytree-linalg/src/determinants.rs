@@ -65,7 +65,7 @@ pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let logarithm = is_zero.select(&infinite, &logarithm);
     let factors = [&factors.packed, &factors.pivots, &factors.permutation];
     Ok((
-        is_zero.select(&Tensor::zeros_like(&sign), &sign),
+        is_zero.select(Tensor::zeros_like(&sign), &sign),
         Implicit::LogDeterminant.apply(&logarithm, a, &factors),
     ))
 }

@@ -99,7 +99,7 @@ impl Sampling {
         if self.needs_seen() {
             let penalty = self.repetition_penalty;
             let is_positive = logits.greater(0.0);
-            let penalized = is_positive.select(&(&logits / penalty), &(&logits * penalty));
+            let penalized = is_positive.select(&logits / penalty, &logits * penalty);
             logits = seen.select(&penalized, &logits);
         }
         if self.temperature > 0.0 {

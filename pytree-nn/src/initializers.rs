@@ -243,7 +243,7 @@ impl Initializer {
     ///   inputs than outputs.
     /// - If the `column_axis` of an orthogonal matrix is out of range.
     #[track_caller]
-    pub fn initialize(&self, key: &Key, dtype: DType, shape: &[usize]) -> Tensor {
+    pub fn initialize(&self, key: &Key, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.initialize_over(key, dtype, shape, FanAxes::default())
     }
 
@@ -258,9 +258,10 @@ impl Initializer {
         &self,
         key: &Key,
         dtype: DType,
-        shape: &[usize],
+        shape: impl AsRef<[usize]>,
         axes: FanAxes<'_>,
     ) -> Tensor {
+        let shape = shape.as_ref();
         match *self {
             Self::Zeros => Tensor::zeros(dtype, shape),
             Self::Ones => Tensor::ones(dtype, shape),
@@ -422,7 +423,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "expected at least two axes")]
     fn scaling_by_inputs_needs_two_axes() {
-        let _ = Initializer::he_normal().initialize(&Key::new(0), DType::F32, &[3]);
+        let _ = Initializer::he_normal().initialize(&Key::new(0), DType::F32, [3]);
     }
 
     #[test]
@@ -437,14 +438,14 @@ mod tests {
     #[should_panic(expected = "the number of inputs must not exceed the number of outputs")]
     fn delta_needs_enough_outputs() {
         let delta = Initializer::delta_orthogonal();
-        let _ = delta.initialize(&Key::new(0), DType::F32, &[3, 4, 2]);
+        let _ = delta.initialize(&Key::new(0), DType::F32, [3, 4, 2]);
     }
 
     #[test]
     fn constants_need_no_axes() {
         assert!(
             (Initializer::Constant(2.5)
-                .initialize(&Key::new(0), DType::F64, &[])
+                .initialize(&Key::new(0), DType::F64, [])
                 .item::<f64>()
                 - 2.5)
                 .abs()

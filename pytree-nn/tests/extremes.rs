@@ -114,7 +114,7 @@ fn arguments_of_no_distribution_are_refused() {
         key().categorical(&of(&[0.0, f32::NAN]), []) => Panic("with the logit NaN");
         choice(&[1.0, -0.5], Replacement::With) => Panic("with the weight -0.5 (element 1 of f32[2])");
         choice(&[1.0, f32::NAN], Replacement::With) => Panic("with the weight NaN");
-        choice(&[0.0, 0.0], Replacement::With) => Panic("with 0 weights above 0");
+        choice(&[0.0, 0.0], Replacement::With) => Panic("that are all 0");
         choice(&[0.0, 1.0], Replacement::Without) => Panic("cannot choose 2 numbers without replacement with 1 weights above 0");
         choice(&[3e38, 3e38], Replacement::With) => Panic("overflows f32");
         choice(&[0.0, 1.0], Replacement::With) => elements([1.0, 1.0]);
@@ -251,10 +251,10 @@ fn layers_too_large_are_refused() {
         GroupNorm::new(HUGE, HUGE, &mut rngs()).scale.unwrap() => Panic("cannot make f32[18446744073709551615]");
         Dropout::new(NAN, &mut rngs()).forward(&two()) => Panic("found NaN");
         Dropout::new(-0.0, &mut rngs()).forward(&two()) => elements([1.0, 2.0]);
-        Initializer::Constant(INF).initialize(&key(), DType::F32, &[HUGE]) => Panic("cannot make f32[18446744073709551615]");
-        Initializer::lecun_normal().initialize(&key(), DType::F32, &[TOP, TOP, 1, 1]) => Panic("cannot make f32[");
-        Initializer::lecun_normal().initialize(&key(), DType::F32, &[HUGE]) => Panic("cannot ");
-        Initializer::glorot_uniform().initialize(&key(), DType::F64, &[0, 0]) => Shape(vec![0, 0]);
+        Initializer::Constant(INF).initialize(&key(), DType::F32, [HUGE]) => Panic("cannot make f32[18446744073709551615]");
+        Initializer::lecun_normal().initialize(&key(), DType::F32, [TOP, TOP, 1, 1]) => Panic("cannot make f32[");
+        Initializer::lecun_normal().initialize(&key(), DType::F32, [HUGE]) => Panic("cannot ");
+        Initializer::glorot_uniform().initialize(&key(), DType::F64, [0, 0]) => Shape(vec![0, 0]);
     });
 }
 

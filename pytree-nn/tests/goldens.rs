@@ -351,8 +351,8 @@ fn scaling_by_outputs_swaps_the_fans() {
         distribution: Distribution::Normal,
     };
     let key = Key::new(0);
-    let by_inputs = of(Fan::In).initialize(&key, DType::F64, &[4, 16]);
-    let by_outputs = of(Fan::Out).initialize(&key, DType::F64, &[4, 16]);
+    let by_inputs = of(Fan::In).initialize(&key, DType::F64, [4, 16]);
+    let by_outputs = of(Fan::Out).initialize(&key, DType::F64, [4, 16]);
     close(&(by_outputs * 2.0), &by_inputs, 1e-12, "the scale");
 }
 
@@ -472,6 +472,6 @@ fn near(found: &Tensor, expected: &Tensor, what: &str) {
         expected.isnan(),
         "{what}: found {found}, expected {expected}"
     );
-    let numbers = |tensor: &Tensor| expected.isnan().select(&Tensor::zeros_like(tensor), tensor);
+    let numbers = |tensor: &Tensor| expected.isnan().select(Tensor::zeros_like(tensor), tensor);
     close(&numbers(found), &numbers(expected), 1e-6, what);
 }

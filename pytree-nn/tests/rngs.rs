@@ -115,7 +115,7 @@ impl Given {
     fn forward(&self, x: &Tensor, rngs: &mut Rngs) -> Tensor {
         let x = self.linear.forward(x);
         let keep = rngs.dropout().bernoulli(0.5, x.shape());
-        keep.select(&(&x / 0.5), &Tensor::zeros_like(&x))
+        keep.select(&x / 0.5, Tensor::zeros_like(&x))
     }
 }
 
@@ -172,7 +172,7 @@ fn streams_can_be_mapped_separately() {
             .rngs
             .dropout()
             .bernoulli(0.5, y.shape())
-            .select(&y, &Tensor::zeros_like(&y));
+            .select(&y, Tensor::zeros_like(&y));
         (
             y,
             partition::filter(
@@ -642,7 +642,7 @@ fn numbers_are_drawn_as_in_flax() {
     let uniform = rngs.params().uniform(DType::F32, [2, 3]);
     assert_eq!(uniform, tensor(&file["params_uniform"]));
     let initialize =
-        |initializer: Initializer, key: Key| initializer.initialize(&key, DType::F32, &[2, 3]);
+        |initializer: Initializer, key: Key| initializer.initialize(&key, DType::F32, [2, 3]);
     let drawn = initialize(Initializer::lecun_normal(), rngs.next("default"));
     close(&drawn, &tensor(&file["lecun_normal"]), 1e-6, "lecun_normal");
     let drawn = initialize(Initializer::lecun_uniform(), rngs.params());

@@ -15,6 +15,7 @@ mod conflicts;
 mod control;
 mod debugging;
 mod effects;
+mod environment;
 mod extend;
 mod extremes;
 mod gradients;

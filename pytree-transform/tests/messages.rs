@@ -94,7 +94,7 @@ fn elementwise() -> Vec<Call> {
         bools().floor_divide(bools()); two().remainder(three()); bools().remainder(bools()); two().hypot(three());
         bools().hypot(bools()); two().heaviside(three()); two().clip(three(), two()); bools().clip(bools(), bools());
         two().clamp(three(), two()); bools().clamp(bools(), bools());
-        two().select(&two(), &two()); bools().select(&two(), &three());
+        two().select(two(), two()); bools().select(two(), three());
     }
 }
 

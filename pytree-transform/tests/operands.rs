@@ -78,3 +78,83 @@ fn linearized_functions_repeat_numbers() {
     let rows = Tensor::stack(&[x.clone(), x], 0);
     assert_eq!(of_rows(rows).index(ix![1]), expected);
 }
+
+#[test]
+fn numbers_are_selected_as_weak_scalars() {
+    let condition = Tensor::from([true, false]);
+    let selected = |on: Tensor| (on.dtype(), on.convert(DType::F64).to_vec::<f64>());
+    // Two numbers have the dtype of their Rust type, as in `Tensor::from`, and otherwise that of the tensor.
+    let ten = vec![10.0, -10.0];
+    assert_eq!(
+        selected(condition.select(10.0, -10.0)),
+        (DType::F64, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10.0_f32, -10.0_f32)),
+        (DType::F32, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10, -10)),
+        (DType::I32, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10, -10.0_f32)),
+        (DType::F32, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10.0_f32, -10)),
+        (DType::F32, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10_usize, -10)),
+        (DType::I64, ten.clone())
+    );
+    let x = Tensor::from([10.0_f32, 3.0]);
+    assert_eq!(
+        selected(condition.select(&x, -10)),
+        (DType::F32, ten.clone())
+    );
+    assert_eq!(
+        selected(condition.select(10.0, -x)),
+        (DType::F32, vec![10.0, -3.0])
+    );
+    let whole = Tensor::from([1, 2]);
+    assert_eq!(
+        selected(condition.select(&whole, 7.0)),
+        (DType::I32, vec![1.0, 7.0])
+    );
+    let error = condition.try_select(&whole, 0.5).unwrap_err().to_string();
+    assert!(
+        error.contains("cannot combine the number 0.5 with i32[2]"),
+        "{error}"
+    );
+    // A condition without axes, and under transformations.
+    assert_eq!(Tensor::from(true).select(1.0, 2.0).item::<f64>(), 1.0);
+    let f = |x: &Tensor| x.greater(0.0).select(2.0 * x, 0.0).sum();
+    let x = Tensor::from([1.0_f32, -1.0]);
+    assert_eq!(jit(grad(f))(x.clone()).to_vec::<f32>(), [2.0, 0.0]);
+    let rows = vmap(|x: Tensor| x.greater(0.0).select(10.0, -10.0))(x);
+    assert_eq!(rows.to_vec::<f64>(), [10.0, -10.0]);
+}
+
+#[test]
+fn axes_of_products_are_arrays_vectors_and_slices() {
+    let x = Tensor::ones(DType::F32, [2, 3]);
+    let expected = x.matmul(&x.t());
+    assert_eq!(x.tensordot(&x, ([1], [1])), expected);
+    assert_eq!(x.tensordot(&x, (&[1], vec![-1])), expected);
+    assert_eq!(x.dot_general(&x, ([1], [1]), ([], [])), expected);
+}
+
+#[test]
+fn right_shifts_are_those_of_numpy() {
+    // `jnp.right_shift` fills with zeros for unsigned integers, and with the sign for signed ones.
+    let unsigned = Tensor::from([0x8000_0000_u32, 5]);
+    assert_eq!(unsigned.shift_right(1), Tensor::from([0x4000_0000_u32, 2]));
+    assert_eq!(
+        unsigned.shift_right_arithmetic(1),
+        Tensor::from([0xC000_0000_u32, 2])
+    );
+    let signed = Tensor::from([-8, 5]);
+    assert_eq!(signed.shift_right_arithmetic(1), Tensor::from([-4, 2]));
+}

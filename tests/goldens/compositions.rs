@@ -21,7 +21,7 @@ fn function(name: &str, w: Tensor, square: Tensor) -> Function {
             softmax_cross_entropy(&(x.expand_dims(1) * &w), &Tensor::from([0, 3, 2]))
         }),
         "selection with ties" => Arc::new(|x| {
-            let chosen = x.greater(0.25).select(&x.powi(3), &x.sin());
+            let chosen = x.greater(0.25).select(x.powi(3), x.sin());
             chosen * x.max() + x.square().maximum(x.index(ix![Step(.., -1)]))
         }),
         "positions" => Arc::new(|x| {

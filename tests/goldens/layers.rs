@@ -297,7 +297,7 @@ fn row_out_of_range_is_nan_under_jit() {
             let rows = embed.forward(&indices);
             let is_there = !rows.isnan();
             is_there
-                .select(&(&rows * &weights), &Tensor::zeros_like(&rows))
+                .select(&rows * &weights, Tensor::zeros_like(&rows))
                 .sum()
         })(&embed)
     })((embed, indices, weights));

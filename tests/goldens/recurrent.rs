@@ -254,6 +254,6 @@ fn zeroed(y: &Tensor, case: &Value) -> Tensor {
     let weights = tensor(&case["weights"]);
     match case["lengths"].is_null() {
         true => y.clone(),
-        false => weights.not_equal(0.0).select(y, &Tensor::zeros_like(y)),
+        false => weights.not_equal(0.0).select(y, Tensor::zeros_like(y)),
     }
 }

@@ -44,7 +44,7 @@ pub fn apply(name: &str, x: &Tensor) -> Tensor {
         "at_max" => first.at(ix![.., 1]).max(last),
         "at_multiply" => first.at(ix![.., 1]).multiply(last),
         "dot" => (x * x).sum_axes([-1]),
-        "where_positive" => x.greater(0.0).select(x, &Tensor::zeros_like(x)),
+        "where_positive" => x.greater(0.0).select(x, Tensor::zeros_like(x)),
         other => panic!("no function for the case {other}"),
     }
 }

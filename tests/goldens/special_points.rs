@@ -189,7 +189,7 @@ fn derivatives_of_rows_match_jax() {
         |name, x| match name {
             "masked_sqrt" => x.sqrt().sum_where(&mask).reshape([1]),
             "sqrt_of_masked" => {
-                let x = mask.select(x, &Tensor::ones_like(x));
+                let x = mask.select(x, Tensor::ones_like(x));
                 x.sqrt().sum_where(&mask).reshape([1])
             }
             _ => rows::apply(name, x),

@@ -297,7 +297,7 @@ impl Interpreter {
                 let mixed = other.bit_xor(&whole);
                 whole
                     .less(&other)
-                    .select(&mixed, &-whole.abs())
+                    .select(&mixed, -whole.abs())
                     .convert(dtype)
             }
         }

@@ -62,7 +62,7 @@ impl Operation {
             Self::ShiftRightArithmetic => x.shift_right_arithmetic(y),
             Self::Not => !x,
             Self::Negate => -x,
-            Self::Select => x.less(y).select(x, &(y + 1)),
+            Self::Select => x.less(y).select(x, y + 1),
             // A sum is of a wider dtype.
             Self::Running => x.cumsum(-1).convert(x.dtype()),
             Self::Reverse => x.reverse([-1]),

@@ -87,7 +87,7 @@ fn inputs(seed: u64) -> Vec<Tensor> {
             // Some elements are infinite or NaN.
             input = input
                 .greater(1.5)
-                .select(&(&input / Tensor::zeros_like(&input)), &input);
+                .select(&input / Tensor::zeros_like(&input), &input);
         }
         input
     };

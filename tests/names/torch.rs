@@ -63,7 +63,7 @@ mod tensors {
         );
         assert_eq!(
             x.greater(4.5)
-                .select(&Tensor::zeros_like(&x), &x)
+                .select(Tensor::zeros_like(&x), &x)
                 .sum()
                 .item::<f32>(),
             10.0

@@ -32,7 +32,7 @@ impl Noisy {
     fn forward(&mut self, x: &Tensor) -> Tensor {
         let x = self.norm.forward(x);
         let kept = self.rngs.dropout().bernoulli(1.0 - self.rate, x.shape());
-        kept.select(&(&x / (1.0 - self.rate)), &Tensor::zeros_like(&x))
+        kept.select(&x / (1.0 - self.rate), Tensor::zeros_like(&x))
     }
 }
 

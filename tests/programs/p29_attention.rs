@@ -47,7 +47,7 @@ impl Attention {
             [&self.query, &self.key, &self.value].map(|weight| self.split(&x.matmul(weight)));
         let scores = einsum("bhqd,bhkd->bhqk", &[&query, &key]) / (self.head_dim as f64).sqrt();
         let scores = match mask {
-            Some(mask) => mask.select(&scores, &Tensor::full_like(&scores, -1e9)),
+            Some(mask) => mask.select(&scores, Tensor::full_like(&scores, -1e9)),
             None => scores,
         };
         let mixed = einsum("bhqk,bhkd->bqhd", &[&softmax(&scores, -1), &value]);

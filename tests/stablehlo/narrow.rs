@@ -101,7 +101,7 @@ fn of_all(cases: &mut Vec<Case>, dtype: DType) {
             x.roll(2, 1),
             x.pad(3.0, [(1, -1, 1), (-1, 2, 0)]),
             Tensor::concatenate(&[x.clone(), x.clone()], 1),
-            even.select(x, &x.roll(1, 0)),
+            even.select(x, x.roll(1, 0)),
             x.expand_dims(1).broadcast_to([4, 2, 6]),
             x.stop_gradient(),
             x.clip(3.0, 7.0),

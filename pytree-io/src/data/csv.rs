@@ -122,6 +122,13 @@ fn found_and_fix(found: &str, separator: char, expected: DType) -> String {
     let is_other = |other: &char| *other != separator && number.contains(*other);
     let other = [';', '\t', ',', '|', ' '].into_iter().find(is_other);
     let fix = match other {
+        _ if number.starts_with('#') => {
+            "skip lines of comments at the beginning with the field `skipped_lines` of `CsvOptions`, and remove others".to_owned()
+        }
+        // A field has at most 40 characters of the text.
+        _ if found.matches('"').count() == 1 && found.chars().count() < 40 => {
+            format!("a separator inside of double quotes also divides columns: remove it, as in `1234` for `\"1{separator}234\"`, or {OTHERS}")
+        }
         _ if number.parse::<i128>().is_ok() => {
             format!("it is out of the range of {expected}: read the table as `i64` or `f64`")
         }
@@ -339,6 +346,12 @@ mod tests {
         );
         assert!(message("1\t2", ',').contains("found `1\\t2`; set `separator: '\\t'`"));
         assert!(message("1,2", ';').contains("set `separator: ','`"));
+        assert!(message("\"1,234\",5", ',').ends_with(
+            "found `\\\"1`; a separator inside of double quotes also divides columns: remove it, as in `1234` for `\"1,234\"`, or remove columns of text, or read the table with the crate `csv`"
+        ));
+        assert!(message("# height width\n1,2", ',').ends_with(
+            "found `# height width`; skip lines of comments at the beginning with the field `skipped_lines` of `CsvOptions`, and remove others"
+        ));
         for text in ["1,,2", "1, ,2", "1,\"\",2"] {
             let text = message(text, ',');
             assert!(

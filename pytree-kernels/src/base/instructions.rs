@@ -3,6 +3,8 @@
 
 use std::sync::OnceLock;
 
+use pytree_base::platform;
+
 use crate::base::dtype::ArrayElement;
 
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
@@ -14,7 +16,7 @@ pub(crate) fn are_portable() -> bool {
     if cfg!(target_family = "wasm") {
         return true;
     }
-    *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
+    *PORTABLE.get_or_init(|| platform::flag("PYTREE_PORTABLE").unwrap_or(false))
 }
 
 /// Returns the instruction set that kernels use. The first call detects the instruction set.

@@ -26,6 +26,9 @@ use pytree_base::platform;
 /// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
+/// The greatest number of threads. Systems end a process that starts tens of thousands of threads.
+const MOST: usize = 4096;
+
 /// How long a thread waits for work, or for the end of other threads' work, before it sleeps. To wake a sleeping thread
 /// takes ten microseconds or more on a virtual machine, and the equations between two pieces of divided work rarely take
 /// longer than this. While a thread waits, it lets other threads run.
@@ -50,21 +53,22 @@ pub fn is_long(nanoseconds: usize) -> bool {
 }
 
 /// Returns the number of threads that share long work, including the calling thread. `PYTREE_NUM_THREADS` sets this
-/// number. If this environment variable is not set, `RAYON_NUM_THREADS` sets it. The default is the number of cores.
+/// number, from 1 to 4096. If this environment variable is not set, `RAYON_NUM_THREADS` sets it. The default is the number of cores.
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        let set = count_in(|variable| std::env::var(variable).ok());
+        let [ours, rayons] = VARIABLES;
+        let ours = platform::variable(ours, "a number of threads from 1 to 4096", count_of);
+        // To rayon, 0 means the number of cores.
+        let set = ours.or_else(|| count_of(&std::env::var(rayons).ok()?));
         set.unwrap_or_else(platform::threads)
     })
 }
 
-/// Returns the number of threads that environment variables set. A value that is not a positive number is ignored.
-fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
-    VARIABLES.iter().find_map(|variable| {
-        let count = environment(variable)?.trim().parse().ok()?;
-        (count > 0).then_some(count)
-    })
+/// Returns the number of threads that the text of a variable sets.
+fn count_of(text: &str) -> Option<usize> {
+    let count = text.trim().parse().ok()?;
+    (1..=MOST).contains(&count).then_some(count)
 }
 
 /// A piece of work that any thread may do.
@@ -333,18 +337,16 @@ mod tests {
 
     #[test]
     fn variables_set_the_number_of_threads() {
-        for (ours, rayons, count) in [
-            (Some("3"), Some("8"), Some(3)),
-            (None, Some(" 8 "), Some(8)),
-            (Some("0"), Some("1"), Some(1)),
-            (Some("many"), Some("0"), None),
-            (None, None, None),
+        for (text, count) in [
+            ("3", Some(3)),
+            (" 8 ", Some(8)),
+            ("4096", Some(4096)),
+            ("0", None),
+            ("-1", None),
+            ("30000", None),
+            ("many", None),
         ] {
-            let value = |variable: &str| match variable {
-                "PYTREE_NUM_THREADS" => ours.map(str::to_owned),
-                _ => rayons.map(str::to_owned),
-            };
-            assert_eq!(count_in(value), count, "{ours:?}, {rayons:?}");
+            assert_eq!(count_of(text), count, "{text:?}");
         }
     }
 
@@ -477,7 +479,9 @@ mod tests {
 
     #[test]
     fn environment_sets_number_of_threads() {
-        let set = count_in(|variable| std::env::var(variable).ok());
+        let set = VARIABLES
+            .iter()
+            .find_map(|variable| count_of(&std::env::var(variable).ok()?));
         assert_eq!(count(), set.unwrap_or_else(platform::threads));
     }
 }

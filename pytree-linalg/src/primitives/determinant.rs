@@ -61,7 +61,7 @@ pub(crate) fn parity_sign(pivots: &Tensor, dtype: DType) -> Tensor {
 
 /// Returns `value` where `keeps`, which has the shape of the batch axes, and zeros elsewhere.
 fn kept(keeps: &Tensor, value: &Tensor) -> Tensor {
-    spread(keeps, value.shape()).select(value, &Tensor::zeros_like(value))
+    spread(keeps, value.shape()).select(value, Tensor::zeros_like(value))
 }
 
 /// Returns the directional derivative of the determinant of matrices with two or three rows: the sum of the products of
@@ -101,7 +101,7 @@ fn trace_of_adjugate(matrix: &Tensor, tangent: &Tensor) -> Tensor {
     let is_last_row = Tensor::iota(DType::I32, matrix.shape(), -2).equal(count(size) - 1);
     let is_last = &is_last_row & mask(matrix, Part::Diagonal);
     let spread = |value: &Tensor| spread(value, matrix.shape());
-    let packed = is_last.select(&spread(&(1.0 / &of_others)), &packed);
+    let packed = is_last.select(spread(&(1.0 / &of_others)), &packed);
     let upper = TriangularSolve::new(Triangle::Upper);
     let lower = TriangularSolve::new(Triangle::Lower).with_unit_diagonal();
     // The solution is finite exactly if no other pivot is zero.
@@ -109,7 +109,7 @@ fn trace_of_adjugate(matrix: &Tensor, tangent: &Tensor) -> Tensor {
     let keeps = (trial * 0.0).equal(0.0).all_axes([-2, -1]);
     let right = permuted_rows(&kept(&keeps, tangent), &permutation);
     let solved = lower.apply(&packed, &right);
-    let scaled = is_last_row.select(&solved, &(&solved * spread(&whole)));
+    let scaled = is_last_row.select(&solved, &solved * spread(&whole));
     let solved = kept(&keeps, &upper.apply(&packed, &scaled));
     diagonal(&solved).sum_axes(-1)
 }

@@ -48,7 +48,7 @@ impl Decomposition {
     /// Returns `A⁺ B`, or `A⁺ᵀ B`, where `A` is `matrix` without the singular values that are not kept.
     #[track_caller]
     pub(crate) fn solve(&self, is_transposed: bool, matrix: &Tensor, right: &Tensor) -> Tensor {
-        let divisors = self.is_kept.select(&self.s, &Tensor::ones_like(&self.s));
+        let divisors = self.is_kept.select(&self.s, Tensor::ones_like(&self.s));
         let kept = self.is_kept.convert(self.s.dtype());
         let reciprocals = (kept / divisors).expand_dims(-1);
         let (from, to) = if is_transposed {
@@ -104,7 +104,7 @@ impl Decomposition {
         let value = product(&(v * kept.expand_dims(-2)), &self.v_t);
         let projector = Implicit::Projector.apply(&value, matrix, &self.operands());
         let is_whole = spread(&self.is_whole(), matrix.shape());
-        is_whole.select(matrix, &product(matrix, &projector))
+        is_whole.select(matrix, product(matrix, &projector))
     }
 
     /// Returns whether all singular values are kept: `bool[…]`.

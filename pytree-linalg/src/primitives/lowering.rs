@@ -60,10 +60,10 @@ fn lu_step(
     let permutation = exchange(&permutation);
     let pivots = positions(&pivots, 1)
         .equal(&step)
-        .select(&pivot.expand_dims(1), &pivots);
+        .select(pivot.expand_dims(1), &pivots);
     let (column, row) = (at(&exchanged, 2, &step), at(&exchanged, 1, &step));
     let divisor = at(&column, 1, &step).expand_dims(1);
-    let quotients = divisor.equal(0.0).select(&column, &(&column / &divisor));
+    let quotients = divisor.equal(0.0).select(&column, &column / &divisor);
     let is_below = positions(&column, 1).greater(&step);
     let quotients = is_below.select(&quotients, &column).expand_dims(2);
     let reduced = &exchanged - &quotients * row.expand_dims(1);
@@ -78,7 +78,7 @@ fn lu_step(
 fn pivot(column: &Tensor, step: &Tensor) -> Tensor {
     let rows = positions(column, 1);
     let infinity = Tensor::full_like(column, f64::INFINITY);
-    let magnitudes = column.isnan().select(&infinity, &column.abs());
+    let magnitudes = column.isnan().select(&infinity, column.abs());
     let none = Tensor::full_like(column, -1.0);
     let magnitudes = rows.greater_equal(step).select(&magnitudes, &none);
     let is_greatest = magnitudes.equal(magnitudes.max_axes(1).expand_dims(1));
@@ -136,24 +136,22 @@ fn reflection(column: &Tensor, step: &Tensor) -> (Tensor, Tensor) {
     let rows = positions(column, 1);
     let tail = rows
         .greater(step)
-        .select(column, &Tensor::zeros_like(column));
+        .select(column, Tensor::zeros_like(column));
     let head = at(column, 1, step);
     let ones = Tensor::ones_like(&head);
     let greatest = tail.abs().max_axes(1);
     let is_clear = greatest.equal(0.0);
-    let greatest = is_clear.select(&ones, &greatest.maximum(head.abs()));
+    let greatest = is_clear.select(&ones, greatest.maximum(head.abs()));
     let sum = (&tail / greatest.expand_dims(1)).square().sum_axes(1);
     let norm = (sum + (&head / &greatest).square()).sqrt() * &greatest;
     let target = head.less(0.0).select(&norm, &-&norm);
     // If the column is clear, nothing is reflected: τ is zero, and the divisors are ones.
     let target = is_clear.select(&ones, &target);
     let difference = &target - &head;
-    let scale = is_clear.select(&Tensor::zeros_like(&head), &(&difference / &target));
+    let scale = is_clear.select(Tensor::zeros_like(&head), &difference / &target);
     let divisor = is_clear.select(&ones, &-&difference);
     let vector = tail / divisor.expand_dims(1);
-    let vector = rows
-        .equal(step)
-        .select(&Tensor::ones_like(&vector), &vector);
+    let vector = rows.equal(step).select(Tensor::ones_like(&vector), &vector);
     (vector, scale)
 }
 

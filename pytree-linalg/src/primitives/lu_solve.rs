@@ -123,7 +123,7 @@ fn inverse_permutation(permutation: &Tensor) -> Tensor {
     let places = Tensor::iota(DType::I32, &shape, -2);
     let is_here = permutation.expand_dims(-1).equal(&numbers);
     is_here
-        .select(&places, &Tensor::zeros_like(&places))
+        .select(&places, Tensor::zeros_like(&places))
         .sum_axes(-2)
 }
 

@@ -256,7 +256,7 @@ pub(super) fn mask(operand: &Tensor, part: Part) -> Tensor {
 /// Returns the matrices with zeros outside of the part.
 #[track_caller]
 pub(super) fn part(operand: &Tensor, part: Part) -> Tensor {
-    mask(operand, part).select(operand, &Tensor::zeros_like(operand))
+    mask(operand, part).select(operand, Tensor::zeros_like(operand))
 }
 
 /// Returns the diagonals of square matrices: `[…, n, n] → […, n]`.

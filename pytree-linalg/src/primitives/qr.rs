@@ -62,7 +62,7 @@ fn tall_tangents(q: &Tensor, r: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {
 fn with_last_pivot_of_one(r: &Tensor) -> Tensor {
     let last = count(lengths(r)[1]) - 1;
     let is_last = |axis| Tensor::iota(DType::I32, r.shape(), axis).equal(last);
-    (is_last(-2) & is_last(-1)).select(&Tensor::ones_like(r), r)
+    (is_last(-2) & is_last(-1)).select(Tensor::ones_like(r), r)
 }
 
 fn tangents_of(operand: &Tensor, q: &Tensor, r: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {

@@ -67,7 +67,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     // A product, so that the gradient needs one choice.
     x * x
         .greater_equal(0.0)
-        .select(&Tensor::ones_like(x), &Tensor::full_like(x, slope))
+        .select(Tensor::ones_like(x), Tensor::full_like(x, slope))
 }
 
 /// Replaces each element x ≤ 0 by `alpha` (eˣ - 1), and does not change the other elements.
@@ -92,8 +92,8 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let positive = x.greater(0.0);
     // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
     // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
-    let safe = positive.select(&Tensor::zeros_like(x), x);
-    positive.select(x, &(safe.expm1() * alpha))
+    let safe = positive.select(Tensor::zeros_like(x), x);
+    positive.select(x, safe.expm1() * alpha)
 }
 
 /// Applies λ · [`elu`]\(x, α) to each element. The constants λ and α keep the mean 0 and the variance 1 of values from

@@ -90,7 +90,7 @@ fn lanczos_sums(z: &Tensor) -> (Tensor, Tensor) {
 #[track_caller]
 fn reflected(x: &Tensor) -> (Tensor, Tensor) {
     let is_reflected = x.less(0.5);
-    let z = is_reflected.select(&-x, &(x - 1.0));
+    let z = is_reflected.select(-x, x - 1.0);
     (is_reflected, z)
 }
 
@@ -111,7 +111,7 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
     // |sin(πx)| equals sin(πf) for the fractional part f of |x|, and also sin(π (1 - f)).
     let absolute = x.abs();
     let fraction = &absolute - absolute.floor();
-    let nearest = fraction.greater(0.5).select(&(1.0 - &fraction), &fraction);
+    let nearest = fraction.greater(0.5).select(1.0 - &fraction, &fraction);
     let log_sine = (nearest * PI).sin().log();
     let reflection = -&log_sine - &direct + PI.ln();
     let reflection = log_sine.isfinite().select(&reflection, &-&log_sine);
@@ -169,9 +169,9 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
     // XLA returns -∞ at 0, and NaN at the other poles.
     let at_zero = x
         .equal(0.0)
-        .select(&Tensor::full_like(x, f64::NEG_INFINITY), &result);
+        .select(Tensor::full_like(x, f64::NEG_INFINITY), &result);
     let is_pole = x.less(0.0) & x.equal(x.floor());
-    is_pole.select(&Tensor::full_like(x, f64::NAN), &at_zero)
+    is_pole.select(Tensor::full_like(x, f64::NAN), &at_zero)
 }
 
 /// Returns the derivative of order n = `order` of [`digamma`], for each element: (-1)ⁿ⁺¹ n! Σ 1 / (x + k)ⁿ⁺¹ over
@@ -211,9 +211,9 @@ fn polygamma_of(order: u32, x: &Tensor) -> Tensor {
     let is_negative = x.less(0.0);
     if order > 1 {
         let result = zeta(order + 1, x) * (sign * factorial);
-        return is_negative.select(&Tensor::full_like(x, f64::NAN), &result);
+        return is_negative.select(Tensor::full_like(x, f64::NAN), &result);
     }
-    let direct = zeta(2, &is_negative.select(&(1.0 - x), x));
+    let direct = zeta(2, &is_negative.select(1.0 - x, x));
     let fraction = x - (x + 0.5).floor();
     let reflection = ((&fraction * PI).sin() / PI).square().reciprocal() - &direct;
     is_negative.select(&reflection, &direct)
@@ -243,7 +243,7 @@ fn zeta(s: u32, q: &Tensor) -> Tensor {
     }
     let infinity = Tensor::full_like(q, f64::INFINITY);
     let sum = q.equal(0.0).select(&infinity, &sum);
-    q.equal(f64::INFINITY).select(&Tensor::zeros_like(q), &sum)
+    q.equal(f64::INFINITY).select(Tensor::zeros_like(q), &sum)
 }
 
 /// Returns sin(πx) / (πx) of each element, and 1 at 0, like `jnp.sinc`. Near 0, the function is computed by its Taylor
@@ -266,16 +266,14 @@ pub fn sinc(x: &Tensor) -> Tensor {
     in_wide(x, |x| {
         let angle = x * PI;
         let is_small = angle.abs().less(0.1);
-        let square = is_small
-            .select(&angle, &Tensor::zeros_like(&angle))
-            .square();
+        let square = is_small.select(&angle, Tensor::zeros_like(&angle)).square();
         let mut series = Tensor::ones_like(&square);
         for factor in [110.0, 72.0, 42.0, 20.0, 6.0] {
             series = 1.0 - series * &square / factor;
         }
         // The argument of each branch is replaced by a constant where the branch is not used, so that the unused branch
         // has the derivative 0.
-        let far = is_small.select(&Tensor::ones_like(&angle), &angle);
-        is_small.select(&series, &(far.sin() / &far))
+        let far = is_small.select(Tensor::ones_like(&angle), &angle);
+        is_small.select(&series, far.sin() / &far)
     })
 }

@@ -96,13 +96,13 @@ impl Dropout {
             Hyperparameter::Number(kept) => (key.bernoulli(kept, x.shape()), x / kept),
             Hyperparameter::Tensor(kept) => {
                 // If nothing is kept, the divisor is 1, so that no derivative is NaN.
-                let divisor = kept.greater(0.0).select(&kept, &Tensor::ones_like(&kept));
+                let divisor = kept.greater(0.0).select(&kept, Tensor::ones_like(&kept));
                 let drawn = key.uniform(DType::F32, x.shape());
                 let keep = drawn.less(kept.convert(DType::F32));
                 (keep, x / divisor.convert(x.dtype()))
             }
         };
-        keep.try_select(&scaled, &Tensor::zeros_like(x))
+        keep.try_select(&scaled, Tensor::zeros_like(x))
             .map_err(InputError::inside("Dropout"))
     }
 }

@@ -108,7 +108,7 @@ impl Embed {
         let initializer = options.embedding_init;
         let shape = [embeddings, features];
         Self {
-            embedding: initializer.initialize(&rngs.params(), options.param_dtype, &shape),
+            embedding: initializer.initialize(&rngs.params(), options.param_dtype, shape),
         }
     }
 

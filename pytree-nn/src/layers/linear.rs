@@ -105,12 +105,12 @@ impl Linear {
     ) -> Self {
         let dtype = options.param_dtype;
         let weight = options.weight_init;
-        let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
+        let weight = weight.initialize(&rngs.params(), dtype, [inputs, outputs]);
         // No closure is used here, because a panic in a closure would not report the caller's line.
         let bias = match options.bias_init {
             Some(initializer) => {
                 let key = rngs.params();
-                Some(initializer.initialize(&key, dtype, &[outputs]))
+                Some(initializer.initialize(&key, dtype, [outputs]))
             }
             None => None,
         };

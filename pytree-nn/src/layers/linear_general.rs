@@ -150,13 +150,13 @@ impl LinearGeneral {
             outputs.iter().product(),
         ];
         let weight = options.weight_init;
-        let weight = weight.initialize(&rngs.params(), options.param_dtype, &matrix);
+        let weight = weight.initialize(&rngs.params(), options.param_dtype, matrix);
         // No closure is used here, because a panic in a closure would not report the caller's line.
         let bias = match options.bias_init {
             Some(initializer) => {
                 let shape = [&batch, outputs].concat();
                 let flat = [shape.iter().product()];
-                let bias = initializer.initialize(&rngs.params(), options.param_dtype, &flat);
+                let bias = initializer.initialize(&rngs.params(), options.param_dtype, flat);
                 Some(bias.reshape(shape))
             }
             None => None,

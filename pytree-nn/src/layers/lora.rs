@@ -146,7 +146,7 @@ impl<M: Model> Lora<M> {
             let (dtype, count) = (weight.dtype(), batch.iter().product::<usize>());
             // The factors of all matrices are drawn side by side, because the scale depends on the number of rows.
             let a = Initializer::he_uniform();
-            let a = a.initialize(&rngs.params(), dtype, &[rows, count * rank]);
+            let a = a.initialize(&rngs.params(), dtype, [rows, count * rank]);
             let a = a.reshape([rows, count, rank]).move_axis(1, 0);
             let b = [batch, &[rank, columns]].concat();
             adapters.push(LoraAdapter {

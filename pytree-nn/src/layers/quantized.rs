@@ -73,7 +73,7 @@ impl<M: Model> Quantized<M> {
         let integers = weights.map2(&scales, |weight, scale| {
             // All weights of an output may be 0. A scale in half precision may be rounded down.
             let is_zero = scale.equal(Tensor::zeros(scale.dtype(), []));
-            let divisor = is_zero.select(&Tensor::ones(scale.dtype(), []), scale);
+            let divisor = is_zero.select(Tensor::ones(scale.dtype(), []), scale);
             (weight / divisor)
                 .round()
                 .clamp(-127.0, 127.0)

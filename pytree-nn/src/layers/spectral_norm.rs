@@ -47,7 +47,7 @@ impl SpectralState {
         self.sigma = sigma.squeeze([-1, -2]).stop_gradient();
         let divisor = sigma
             .not_equal(0.0)
-            .select(&sigma, &Tensor::ones_like(&sigma));
+            .select(&sigma, Tensor::ones_like(&sigma));
         let divided = self.layout.weight(&(matrix / divisor), weight.shape());
         divided.convert(weight.dtype())
     }

@@ -127,9 +127,9 @@ impl CrossEntropy {
             return self.unmasked_terms(logits, labels, classes);
         };
         // The logits of ignored examples are also replaced, because a NaN in these logits would make the gradient NaN.
-        let labels = kept.select(labels, &Tensor::zeros_like(labels));
+        let labels = kept.select(labels, Tensor::zeros_like(labels));
         let row = kept.expand_dims(-1).broadcast_to(logits.shape());
-        let logits = row.select(logits, &Tensor::zeros_like(logits));
+        let logits = row.select(logits, Tensor::zeros_like(logits));
         let (losses, weights) = self.unmasked_terms(&logits, &labels, classes)?;
         let zeros = Tensor::zeros_like(&losses);
         Ok((kept.select(&losses, &zeros), kept.select(&weights, &zeros)))

@@ -37,7 +37,7 @@ pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<T
     let zeros = Tensor::zeros_like(targets);
     let is_zero = targets.equal(&zeros);
     // Zeros are replaced by 1 before the logarithm, so that the derivative of the logarithm stays finite.
-    let logarithms = is_zero.select(&Tensor::ones_like(targets), targets).log();
+    let logarithms = is_zero.select(Tensor::ones_like(targets), targets).log();
     let terms = targets * (logarithms - log_predictions);
     Ok(is_zero.select(&zeros, &terms).sum_axes([-1]))
 }

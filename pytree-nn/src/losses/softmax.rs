@@ -82,7 +82,7 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
     let logits_of = |label: &Tensor| {
         let is_label = Tensor::arange(label.dtype(), classes).equal(label.expand_dims(-1));
         is_label
-            .select(&shifted, &Tensor::zeros_like(&shifted))
+            .select(&shifted, Tensor::zeros_like(&shifted))
             .sum_axes([-1])
     };
     if !labels.is_traced() {
@@ -90,10 +90,10 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
     }
     let end = Tensor::full(labels.dtype(), [], classes);
     let zero = Tensor::zeros_like(&end);
-    let label = labels.less(&zero).select(&(labels + &end), labels);
+    let label = labels.less(&zero).select(labels + &end, labels);
     let of_label = logits_of(&label);
     let has_class = label.greater_equal(&zero) & label.less(&end);
-    let of_label = has_class.select(&of_label, &Tensor::full_like(&of_label, f64::NAN));
+    let of_label = has_class.select(&of_label, Tensor::full_like(&of_label, f64::NAN));
     normalizers - of_label
 }
 

@@ -113,7 +113,7 @@ macro_rules! fractions {
                 labels: &Tensor,
                 mask: &Tensor,
             ) -> Result<(), InputError> {
-                let used = mask.select(labels, &Tensor::zeros_like(labels));
+                let used = mask.select(labels, Tensor::zeros_like(labels));
                 check_labels($text, &used, classes_of(logits))?;
                 self.correct.add(&self.is_correct(logits, labels), mask);
                 Ok(())

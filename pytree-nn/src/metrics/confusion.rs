@@ -84,7 +84,7 @@ impl ConfusionMatrix {
         let classes = self.counts.shape()[0];
         let number = Tensor::full(DType::I64, [], classes);
         for numbers in [predictions, labels] {
-            let used = mask.select(numbers, &Tensor::zeros_like(numbers));
+            let used = mask.select(numbers, Tensor::zeros_like(numbers));
             check_labels("ConfusionMatrix", &used, classes)?;
         }
         let [prediction, label] =
@@ -92,7 +92,7 @@ impl ConfusionMatrix {
         let is_class = |numbers: &Tensor| numbers.greater_equal(0) & numbers.less(&number);
         let counted = is_class(&prediction) & is_class(&label) & mask.flatten();
         let outside = Tensor::full_like(&label, classes * classes);
-        let place = counted.select(&(label * &number + prediction), &outside);
+        let place = counted.select(label * &number + prediction, &outside);
         let ones = Tensor::ones_like(&place);
         let batch = ones.segment_sum(&place, classes * classes);
         self.counts = &self.counts + batch.reshape([classes, classes]);

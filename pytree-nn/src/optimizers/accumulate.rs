@@ -53,10 +53,10 @@ struct Accumulate {
 /// ```
 ///
 /// # Panics
-/// If `steps` is 0.
+/// If `steps` is 0 or above 2³² - 1.
 #[doc(alias = "optax.MultiSteps")]
 #[track_caller]
-pub fn accumulate(steps: u32, inner: Chain) -> Chain {
+pub fn accumulate(steps: usize, inner: Chain) -> Chain {
     accumulate_with(steps, Accumulation::Mean, inner)
 }
 
@@ -69,13 +69,15 @@ pub fn accumulate(steps: u32, inner: Chain) -> Chain {
 /// ```
 ///
 /// # Panics
-/// If `steps` is 0.
+/// If `steps` is 0 or above 2³² - 1.
 #[track_caller]
-pub fn accumulate_with(steps: u32, accumulation: Accumulation, inner: Chain) -> Chain {
-    assert!(
-        steps > 0,
-        "cannot accumulate gradients: expected at least 1 step, found 0"
-    );
+pub fn accumulate_with(steps: usize, accumulation: Accumulation, inner: Chain) -> Chain {
+    let Some(steps) = u32::try_from(steps).ok().filter(|steps| *steps > 0) else {
+        panic!(
+            "cannot accumulate gradients: expected from 1 to {} steps, found {steps}",
+            u32::MAX
+        )
+    };
     Chain::of(Accumulate {
         mini_step: Tensor::from(0_u32),
         gradient_step: Tensor::from(0_u32),
@@ -116,12 +118,12 @@ impl GradientTransformation for Accumulate {
         let updates = self.inner.update(accumulated.clone(), parameters);
         keep_states_where(&emits, &mut self.inner, &before);
         for (state, sum) in self.accumulated.leaves_mut().iter_mut().zip(accumulated) {
-            *state = emits.select(&Tensor::zeros_like(&sum), &sum);
+            *state = emits.select(Tensor::zeros_like(&sum), &sum);
         }
         let zero = Tensor::from(0_u32);
-        self.mini_step = emits.select(&zero, &(&self.mini_step + 1));
+        self.mini_step = emits.select(&zero, &self.mini_step + 1);
         self.gradient_step = &self.gradient_step + emits.convert(DType::U32);
-        let kept = |update: &Tensor| emits.select(update, &Tensor::zeros_like(update));
+        let kept = |update: &Tensor| emits.select(update, Tensor::zeros_like(update));
         updates.iter().map(kept).collect()
     }
 

@@ -116,7 +116,7 @@ impl GradientTransformation for ScaleBySumOfSquares {
                 *sum = &*sum + gradient.square();
                 let inverse = (&*sum + self.options.epsilon).rsqrt();
                 let is_positive = sum.greater(0.0);
-                is_positive.select(&inverse, &Tensor::zeros_like(&inverse)) * gradient
+                is_positive.select(&inverse, Tensor::zeros_like(&inverse)) * gradient
             })
             .collect()
     }

@@ -46,7 +46,7 @@ impl GradientTransformation for ClipByGlobalNorm {
                 (norm.less(&longest), longest / &norm)
             }
         };
-        let factor = is_short.select(&Tensor::ones_like(&norm), &factor);
+        let factor = is_short.select(Tensor::ones_like(&norm), &factor);
         let mut factor = Scalar::new(factor);
         gradients
             .iter()
@@ -155,7 +155,7 @@ impl GradientTransformation for ClipEach {
                 let norm = gradient.square().sum().sqrt();
                 // A NaN norm fails the comparison, so NaN gradients stay visible.
                 let is_short = norm.less(longest);
-                is_short.select(gradient, &(gradient / &norm * longest))
+                is_short.select(gradient, gradient / &norm * longest)
             }
         };
         gradients.iter().map(clip).collect()

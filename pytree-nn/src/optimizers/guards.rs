@@ -44,7 +44,7 @@ impl GradientTransformation for ZeroNans {
             .map(|(found, gradient)| {
                 let is_nan = gradient.isnan();
                 *found = is_nan.any();
-                is_nan.select(&Tensor::zeros_like(&gradient), &gradient)
+                is_nan.select(Tensor::zeros_like(&gradient), &gradient)
             })
             .collect()
     }
@@ -154,7 +154,9 @@ struct ApplyIfFinite {
 /// let guarded = apply_if_finite(5, adam(1e-3));
 /// ```
 #[doc(alias = "optax.apply_if_finite")]
-pub fn apply_if_finite(max_consecutive: u32, inner: Chain) -> Chain {
+pub fn apply_if_finite(max_consecutive: usize, inner: Chain) -> Chain {
+    // After so many updates, the counter has its greatest value, too.
+    let max_consecutive = u32::try_from(max_consecutive).unwrap_or(u32::MAX);
     Chain::of(ApplyIfFinite {
         consecutive: Tensor::from(0_u32),
         last_finite: Tensor::from(true),
@@ -180,15 +182,15 @@ impl GradientTransformation for ApplyIfFinite {
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
         let is_finite = all_finite(&gradients);
         let zero = Tensor::from(0_u32);
-        self.consecutive = is_finite.select(&zero, &(&self.consecutive + 1));
-        self.total = is_finite.select(&self.total, &(&self.total + 1));
+        self.consecutive = is_finite.select(&zero, &self.consecutive + 1);
+        self.total = is_finite.select(&self.total, &self.total + 1);
         self.last_finite = is_finite.clone();
         let limit = Tensor::from(self.max_consecutive);
         let is_applied = is_finite | self.consecutive.greater(&limit);
         let before = self.inner.clone();
         let updates = self.inner.update(gradients, parameters);
         keep_states_where(&is_applied, &mut self.inner, &before);
-        let kept = |update: &Tensor| is_applied.select(update, &Tensor::zeros_like(update));
+        let kept = |update: &Tensor| is_applied.select(update, Tensor::zeros_like(update));
         updates.iter().map(kept).collect()
     }
 

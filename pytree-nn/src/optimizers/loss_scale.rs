@@ -159,7 +159,7 @@ impl LossScale {
         let shrunk = (&self.scale * options.backoff_factor).maximum(options.minimum);
         self.scale = is_finite.select(&finite, &shrunk);
         let zero = Tensor::from(0_u32);
-        let next = grows.select(&zero, &(&*steps + 1));
+        let next = grows.select(&zero, &*steps + 1);
         *steps = is_finite.select(&next, &zero);
         is_finite
     }

@@ -129,7 +129,7 @@ impl ParameterAverage {
     pub fn with_warm_up(mut self, warm_up: f64) -> Self {
         assert!(
             warm_up.is_finite() && warm_up > 1.0,
-            "cannot make `ParameterAverage`: expected a finite number above 1 as `warm_up`, found {warm_up}"
+            "cannot make `ParameterAverage`: expected a finite number above 1 as `warm_up`, found {warm_up}; after n updates, the decay is at most (1 + n) / (`warm_up` + n), so 10 is usual, and 2 gives the mean of all parameters"
         );
         self.warm_up = Some(warm_up);
         self.count = Some(Tensor::from(0_u32));

@@ -121,7 +121,7 @@ impl ScaleByRadam {
         let is_rectified = length.greater_equal(self.options.threshold);
         let square =
             (&length - 4.0) * (&length - 2.0) * limit / (&length * ((limit - 4.0) * (limit - 2.0)));
-        let square = is_rectified.select(&square, &Tensor::ones_like(&square));
+        let square = is_rectified.select(&square, Tensor::ones_like(&square));
         (is_rectified, Scalar::new(square.sqrt()))
     }
 }

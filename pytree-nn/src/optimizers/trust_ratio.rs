@@ -216,6 +216,6 @@ impl GradientTransformation for ScaleByTrustRatio {
 pub(super) fn norm(tensor: &Tensor) -> Tensor {
     let square = tensor.square().sum();
     let is_zero = square.equal(0.0);
-    let safe = is_zero.select(&Tensor::ones_like(&square), &square);
-    is_zero.select(&Tensor::zeros_like(&square), &safe.sqrt())
+    let safe = is_zero.select(Tensor::ones_like(&square), &square);
+    is_zero.select(Tensor::zeros_like(&square), safe.sqrt())
 }

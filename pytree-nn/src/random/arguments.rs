@@ -82,7 +82,12 @@ pub(super) fn check_weights(weights: &Tensor, distinct: usize) {
     };
     let positive = numbers.iter().filter(|&&weight| weight > 0.0).count();
     assert!(
-        positive >= distinct.max(1),
+        positive > 0,
+        "cannot choose with weights {} that are all 0; pass a weight above 0",
+        weights.info()
+    );
+    assert!(
+        positive >= distinct,
         "cannot choose {distinct} numbers without replacement with {positive} weights above 0; draw fewer numbers, or use `Replacement::With`"
     );
     let sum: f64 = numbers.iter().sum();

@@ -156,6 +156,20 @@ mod tests {
     }
 
     #[test]
+    fn zero_weights_are_refused_with_and_without_replacement() {
+        for replacement in [Replacement::With, Replacement::Without] {
+            let choose =
+                || Key::new(0).choice(2, [1], Some(&Tensor::from([0.0_f32; 2])), replacement);
+            let payload = std::panic::catch_unwind(choose).unwrap_err();
+            let message = payload.downcast::<String>().unwrap();
+            assert_eq!(
+                *message,
+                "cannot choose with weights f32[2] that are all 0; pass a weight above 0"
+            );
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "cannot choose from 0..2 with weights f64[3]: expected float[2]")]
     fn wrong_weights_are_named() {
         let weights = Tensor::from([1.0, 2.0, 3.0]);

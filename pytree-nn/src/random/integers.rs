@@ -101,7 +101,7 @@ fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
     let wide = lowest.convert(DType::I32);
     let is_negative = wide.greater_equal(1_i32 << (width - 1));
     is_negative
-        .select(&(&wide - (1_i32 << width)), &wide)
+        .select(&wide - (1_i32 << width), &wide)
         .convert(dtype)
 }
 
@@ -145,7 +145,7 @@ impl Span {
         let reduced = |number: Tensor| {
             // As unsigned numbers, `number` is less than twice the span.
             let is_less = is_less_unsigned(&number, &span);
-            is_less.select(&number, &(&number - &span))
+            is_less.select(&number, &number - &span)
         };
         if self.span >> 63 == 1 {
             return reduced(dividend.clone());

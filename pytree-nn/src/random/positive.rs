@@ -138,12 +138,12 @@ impl Key {
         let rate = rate.convert(DType::F32).broadcast_to(shape);
         let is_large = rate.greater_equal(10.0) & rate.less_equal(GREATEST_RATE);
         let is_small = rate.greater_equal(0.0) & rate.less(10.0);
-        let small = knuth(self, &is_small.select(&rate, &Tensor::zeros_like(&rate)));
+        let small = knuth(self, &is_small.select(&rate, Tensor::zeros_like(&rate)));
         // A rate that is not large must not end the loop earlier or later than in JAX.
-        let large = is_large.select(&rate, &Tensor::full_like(&rate, 1e5));
-        let drawn = is_small.select(&small, &rejected(self, &large, &is_large.any()));
-        let drawn = rate.equal(0.0).select(&Tensor::zeros_like(&drawn), &drawn);
-        (is_small | is_large).select(&drawn, &Tensor::full_like(&drawn, -1))
+        let large = is_large.select(&rate, Tensor::full_like(&rate, 1e5));
+        let drawn = is_small.select(&small, rejected(self, &large, &is_large.any()));
+        let drawn = rate.equal(0.0).select(Tensor::zeros_like(&drawn), &drawn);
+        (is_small | is_large).select(&drawn, Tensor::full_like(&drawn, -1))
     }
 }
 
@@ -164,7 +164,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     // For a parameter below 1, a number is drawn with the parameter plus 1, and then multiplied by a power of a uniform
     // number.
     let is_large = concentration.greater_equal(1.0);
-    let raised = is_large.select(concentration, &(concentration + 1.0));
+    let raised = is_large.select(concentration, concentration + 1.0);
     let d = raised - 1.0 / 3.0;
     let c = &Tensor::full(dtype, [], 1.0 / 3.0) / d.sqrt();
     let (key, last) = (key.fold_in(0_u32), key.fold_in(1_u32));
@@ -199,7 +199,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
         Space::Logarithmic => {
             let logarithm = -last.exponential(dtype, []);
             let is_one = &is_large | logarithm.equal(0.0);
-            let boost = is_one.select(&zero, &(&logarithm * (&one / concentration)));
+            let boost = is_one.select(&zero, &logarithm * (&one / concentration));
             d.log() + v.log() + boost
         }
     }
@@ -215,7 +215,7 @@ fn knuth(key: &Key, rate: &Tensor) -> Tensor {
     let (counts, ..) = while_loop(
         |(_, _, logarithm): &(Tensor, Key, Tensor)| is_above(logarithm).any(),
         |(counts, key, logarithm): (Tensor, Key, Tensor)| {
-            let counts = is_above(&logarithm).select(&(&counts + 1), &counts);
+            let counts = is_above(&logarithm).select(&counts + 1, &counts);
             let uniform = key.fold_in(1_u32).uniform(DType::F32, &shape);
             (counts, key.fold_in(0_u32), logarithm + uniform.log())
         },

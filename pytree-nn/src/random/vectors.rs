@@ -109,7 +109,7 @@ fn transposed_cholesky(matrix: &Tensor) -> Tensor {
             let column = rest.take(&index, 1);
             let pivot = column.take(&index, 0).sqrt();
             let below = positions.greater_equal(&index);
-            let column = below.select(&(&column / &pivot), &Tensor::zeros_like(&column));
+            let column = below.select(&column / &pivot, Tensor::zeros_like(&column));
             let rest = &rest - column.expand_dims(1) * column.expand_dims(0);
             (rest, column)
         },

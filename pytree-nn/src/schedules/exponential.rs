@@ -101,6 +101,6 @@ impl ScheduleFunction for Exponential {
         };
         // The decay rate is a leaf, so the comparison with 1 is computed at run time.
         let falls = self.decay_rate.less(1.0);
-        falls.select(&value.maximum(end), &value.minimum(end))
+        falls.select(value.maximum(end), value.minimum(end))
     }
 }

@@ -282,6 +282,30 @@ fn warm_up_forgets_the_first_parameters() {
 }
 
 #[test]
+fn wrong_warm_up_and_steps_name_what_is_right() {
+    let message = |run: fn()| {
+        *std::panic::catch_unwind(run)
+            .unwrap_err()
+            .downcast::<String>()
+            .unwrap()
+    };
+    assert_eq!(
+        message(|| drop(ParameterAverage::new(&Tensor::from(1.0_f32), 0.9).with_warm_up(1.0))),
+        "cannot make `ParameterAverage`: expected a finite number above 1 as `warm_up`, found 1; after n updates, the decay is at most (1 + n) / (`warm_up` + n), so 10 is usual, and 2 gives the mean of all parameters"
+    );
+    // A number of steps is often a quotient of lengths.
+    let steps = [0; 8].len() / [0; 2].len();
+    let _ = (
+        accumulate(steps, adam(1e-3)),
+        apply_if_finite(steps, adam(1e-3)),
+    );
+    assert_eq!(
+        message(|| drop(accumulate(0, adam(1e-3)))),
+        "cannot accumulate gradients: expected from 1 to 4294967295 steps, found 0"
+    );
+}
+
+#[test]
 fn average_of_chosen_states() {
     let mut model = Counting::new(BatchNorm::new(1, &mut Rngs::new(0)));
     let chosen = Filter::state::<BatchStat>() & Filter::path("norm");

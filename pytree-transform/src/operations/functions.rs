@@ -204,7 +204,7 @@ impl Tensor {
     pub fn trunc(&self) -> Self {
         let _called = called("trunc");
         or_panic(check_float("trunc", self));
-        self.less(0.0).select(&self.ceil(), &self.floor())
+        self.less(0.0).select(self.ceil(), self.floor())
     }
 
     /// Returns the base-2 logarithm of each element.
@@ -409,11 +409,9 @@ impl Tensor {
             return self.clone();
         };
         let of = |value| Self::constant(self.dtype(), value);
-        let numbers = self.isnan().select(&of(0.0), self);
-        let below = numbers.equal(f64::INFINITY).select(&of(greatest), &numbers);
-        below
-            .equal(f64::NEG_INFINITY)
-            .select(&of(-greatest), &below)
+        let numbers = self.isnan().select(of(0.0), self);
+        let below = numbers.equal(f64::INFINITY).select(of(greatest), &numbers);
+        below.equal(f64::NEG_INFINITY).select(of(-greatest), &below)
     }
 
     /// Returns a tensor with the same elements. `grad` and `jvp` treat the tensor as a constant.

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use pytree_core::platform;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::error::{TensorError, or_panic};
@@ -227,9 +228,11 @@ fn observe(
     or_panic(bind(&call, operands));
 }
 
+static IS_CHECKED_BY_DEFAULT: LazyLock<bool> =
+    LazyLock::new(|| platform::flag("PYTREE_ERROR_IF").unwrap_or(true));
+
 thread_local! {
-    static IS_CHECKED: Cell<bool> =
-        Cell::new(std::env::var_os("PYTREE_ERROR_IF").is_none_or(|value| value != "0"));
+    static IS_CHECKED: Cell<bool> = Cell::new(*IS_CHECKED_BY_DEFAULT);
 }
 
 /// Panics if an element of `condition` is true, also inside of compiled functions. Returns `x`.

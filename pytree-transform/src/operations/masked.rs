@@ -167,7 +167,7 @@ mod tests {
         let x = Tensor::from([4.0, 0.0]);
         let gradient = grad(|x: &Tensor| x.sqrt().mean_where(&mask))(&x);
         assert!(gradient.to_vec::<f64>()[1].is_nan());
-        let safe = |x: &Tensor| mask.select(x, &Tensor::ones_like(x)).sqrt();
+        let safe = |x: &Tensor| mask.select(x, Tensor::ones_like(x)).sqrt();
         let gradient = grad(|x: &Tensor| safe(x).mean_where(&mask))(&x);
         assert_eq!(gradient, Tensor::from([0.25, 0.0]));
     }

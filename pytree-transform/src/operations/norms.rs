@@ -25,7 +25,7 @@ fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError
     let maximum = reduce_by(Reduction::Max, tensor, axes)?;
     let shift = keep_axes(&maximum, tensor, axes).stop_gradient();
     // An infinite shift would turn a row of -∞ into NaN. So a row of -∞ is shifted by 0.
-    let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
+    let shift = shift.isfinite().select(&shift, Tensor::zeros_like(&shift));
     let sums = sum(&(tensor - &shift).exp(), axes)?;
     Ok(sums.log() + reshape(&shift, sums.shape())?)
 }

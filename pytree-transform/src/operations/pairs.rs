@@ -7,7 +7,7 @@ use pytree_kernels::primitives::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise;
-use crate::primitives::elementwise::operators::{Operand, check_quotient};
+use crate::primitives::elementwise::operators::{Operand, beside_each_other, check_quotient};
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
@@ -95,12 +95,12 @@ binary_methods! {
     #[doc(alias("jnp.left_shift", "lax.shift_left"))]
     shift_left try_shift_left = elementwise::binary, Binary::ShiftLeft;
     /// Shifts the bits of each element to the right, and fills with zeros. The result is 0 if the shift is the bit
-    /// width or more.
-    #[doc(alias = "lax.shift_right_logical")]
+    /// width or more. This is `jnp.right_shift` of unsigned integers.
+    #[doc(alias("lax.shift_right_logical", "jnp.right_shift"))]
     shift_right try_shift_right = elementwise::binary, Binary::ShiftRight;
     /// Shifts the bits of each element to the right, and fills with copies of the highest bit. The result is the
-    /// quotient by a power of 2, rounded down.
-    #[doc(alias("jnp.right_shift", "lax.shift_right_arithmetic"))]
+    /// quotient by a power of 2, rounded down. This is `jnp.right_shift` of signed integers.
+    #[doc(alias("lax.shift_right_arithmetic", "jnp.right_shift"))]
     shift_right_arithmetic try_shift_right_arithmetic = elementwise::binary, Binary::ShiftRightArithmetic;
 }
 
@@ -150,20 +150,18 @@ impl Tensor {
             let rest = x.try_rem(&y)?;
             let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
             let quotient = &x / &y;
-            return Ok(above.select(&(&quotient - 1), &quotient));
+            return Ok(above.select(&quotient - 1, &quotient));
         }
         // If the divisor is 0, return the plain quotient, which is infinite or NaN. The remainder would be NaN.
         let is_zero = y.equal(0.0);
         let of = |value| Self::constant(x.dtype(), value);
         let rest = is_zero
-            .select(&of(0.0), &x)
-            .try_rem(is_zero.select(&of(1.0), &y))?;
-        let dividend = is_zero.select(&x, &(&x - &rest));
+            .select(of(0.0), &x)
+            .try_rem(is_zero.select(of(1.0), &y))?;
+        let dividend = is_zero.select(&x, &x - &rest);
         let quotient = dividend / &y;
         let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
-        Ok(above
-            .select(&(&quotient - 1.0), &quotient)
-            .round_half_away())
+        Ok(above.select(&quotient - 1.0, &quotient).round_half_away())
     }
 
     /// Returns the remainder of [`floor_divide`](Self::floor_divide), with the sign of the divisor, like Python's `%`
@@ -194,12 +192,12 @@ impl Tensor {
             ));
         }
         if !x.dtype().is_float() {
-            y = y.try_equal(0)?.select(&Self::ones_like(&y), &y);
+            y = y.try_equal(0)?.select(Self::ones_like(&y), &y);
         }
         let rest = x.try_rem(&y)?;
         let zeros = Self::zeros_like(&rest);
         let other_sign = rest.less(&zeros).not_equal(y.less(&zeros));
-        Ok((other_sign & rest.not_equal(&zeros)).select(&(&rest + &y), &rest))
+        Ok((other_sign & rest.not_equal(&zeros)).select(&rest + &y, &rest))
     }
 
     /// Returns √(x² + y²) of each pair of elements, without overflow or underflow of the squares.
@@ -226,7 +224,7 @@ impl Tensor {
         let infinite = x.try_equal(f64::INFINITY)? | y.try_equal(f64::INFINITY)?;
         let (larger, smaller) = (x.try_maximum(&y)?, x.try_minimum(&y)?);
         let has_no_quotient = larger.equal(0.0) | larger.equal(f64::INFINITY);
-        let divisor = has_no_quotient.select(&Self::ones_like(&larger), &larger);
+        let divisor = has_no_quotient.select(Self::ones_like(&larger), &larger);
         let length = &larger * ((smaller / divisor).square() + 1.0).sqrt();
         let infinity = Self::constant(length.dtype(), f64::INFINITY);
         Ok(infinite.select(&infinity, &length))
@@ -251,8 +249,8 @@ impl Tensor {
         let _called = called("heaviside");
         let of = |value| Self::constant(self.dtype(), value);
         let numbers = self.isnan().try_select(self, &at_zero.beside(self)?)?;
-        let right = self.try_greater(0.0)?.select(&of(1.0), &numbers);
-        Ok(self.less(0.0).select(&of(0.0), &right))
+        let right = self.try_greater(0.0)?.select(of(1.0), &numbers);
+        Ok(self.less(0.0).select(of(0.0), &right))
     }
 
     /// Limits each element to the range from `low` to `high`.
@@ -313,17 +311,18 @@ impl Tensor {
         let upper = if self.dtype().is_float() {
             let is_nan = low.isnan();
             let shift = Self::full_like(&low, f64::NAN);
-            &high + is_nan.select(&shift, &Self::full_like(&low, -0.0))
+            &high + is_nan.select(&shift, Self::full_like(&low, -0.0))
         } else {
             high
         };
         let limited = limited.stop_gradient();
         let above = above.select(&upper, &limited);
-        with_tangent_of(&limited, &inside.select(self, &below.select(&low, &above)))
+        with_tangent_of(&limited, &inside.select(self, below.select(&low, &above)))
     }
 
     /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, like
-    /// `jnp.where`. The operands broadcast.
+    /// `jnp.where`. The operands broadcast. A number has the dtype of the other operand. Two numbers have the dtype of their Rust type,
+    /// as in [`Tensor::from`]: of a float and an integer, the dtype of the float.
     ///
     /// Both sides and their derivatives are computed for all elements. If the derivative of the side that is not
     /// selected is infinite, the gradient is NaN, because zero times infinity is NaN. To avoid the NaN, select twice.
@@ -336,14 +335,15 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use pytree_transform::{Tensor, grad};
-    /// let (x, zero) = (Tensor::from([0.0, 4.0]), Tensor::from(0.0));
-    /// let root = |x: &Tensor| x.greater(0.0).select(&x.sqrt(), &zero).sum();
+    /// let x = Tensor::from([0.0, 4.0]);
+    /// assert_eq!(x.greater(0.0).select(10.0, -10.0), Tensor::from([-10.0, 10.0]));
+    /// let root = |x: &Tensor| x.greater(0.0).select(x.sqrt(), 0.0).sum();
     /// assert!(grad(root)(&x).to_vec::<f64>()[0].is_nan());
     ///
     /// let safe_root = |x: &Tensor| {
     ///     let positive = x.greater(0.0);
-    ///     let safe = positive.select(x, &Tensor::ones_like(x));
-    ///     positive.select(&safe.sqrt(), &zero).sum()
+    ///     let safe = positive.select(x, 1.0);
+    ///     positive.select(safe.sqrt(), 0.0).sum()
     /// };
     /// assert_eq!(grad(safe_root)(&x), Tensor::from([0.0, 0.25]));
     /// ```
@@ -351,14 +351,19 @@ impl Tensor {
     #[must_use]
     #[panicking_twin(select)]
     #[track_caller]
-    pub fn try_select(&self, on_true: &Self, on_false: &Self) -> Result<Self, TensorError> {
+    pub fn try_select(
+        &self,
+        on_true: impl Operand,
+        on_false: impl Operand,
+    ) -> Result<Self, TensorError> {
+        let (on_true, on_false) = beside_each_other(&on_true, &on_false, self)?;
         // The kernel repeats numbers, but not the condition.
         if self.len() > 1
-            && let Some(selected) = bind_repeating(&Select, &[self, on_true, on_false])?
+            && let Some(selected) = bind_repeating(&Select, &[self, &on_true, &on_false])?
         {
             return Ok(selected);
         }
-        let (on_true, on_false) = elementwise::broadcast_together("select", on_true, on_false)?;
+        let (on_true, on_false) = elementwise::broadcast_together("select", &on_true, &on_false)?;
         let (condition, on_true) = elementwise::broadcast_together("select", self, &on_true)?;
         let (_, on_false) = elementwise::broadcast_together("select", &condition, &on_false)?;
         select::select(&condition, &on_true, &on_false)

@@ -37,7 +37,7 @@ impl Tensor {
     /// ```
     /// use pytree_transform::{DType, Tensor};
     /// let (x, y) = (Tensor::ones(DType::F32, [8, 2, 3]), Tensor::ones(DType::F32, [3, 5, 8]));
-    /// let product = x.dot_general(&y, (&[2], &[0]), (&[0], &[2]));
+    /// let product = x.dot_general(&y, ([2], [0]), ([0], [2]));
     /// assert_eq!(product.shape(), [8, 2, 5]);
     /// ```
     #[doc(alias = "lax.dot_general")]
@@ -47,10 +47,12 @@ impl Tensor {
     pub fn try_dot_general(
         &self,
         other: &Self,
-        contract: (&[isize], &[isize]),
-        batch: (&[isize], &[isize]),
+        contract: (impl AsRef<[isize]>, impl AsRef<[isize]>),
+        batch: (impl AsRef<[isize]>, impl AsRef<[isize]>),
     ) -> Result<Self, TensorError> {
         let _called = called("dot_general");
+        let contract = (contract.0.as_ref(), contract.1.as_ref());
+        let batch = (batch.0.as_ref(), batch.1.as_ref());
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
         if counts.iter().any(|(left, right)| left.len() != right.len()) {
             let problem = format!(
@@ -79,7 +81,7 @@ impl Tensor {
     /// ```
     /// use pytree_transform::{DType, Tensor};
     /// let (x, y) = (Tensor::ones(DType::F32, [2, 3, 4]), Tensor::ones(DType::F32, [4, 3, 5]));
-    /// let product = x.tensordot(&y, (&[1, 2], &[1, 0]));
+    /// let product = x.tensordot(&y, ([1, 2], [1, 0]));
     /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
     /// ```
     #[doc(alias("jnp.tensordot", "torch.tensordot"))]
@@ -89,10 +91,10 @@ impl Tensor {
     pub fn try_tensordot(
         &self,
         other: &Self,
-        axes: (&[isize], &[isize]),
+        axes: (impl AsRef<[isize]>, impl AsRef<[isize]>),
     ) -> Result<Self, TensorError> {
         let _called = called("tensordot");
-        self.try_dot_general(other, axes, (&[], &[]))
+        self.try_dot_general(other, axes, ([], []))
     }
 
     /// Returns the product of two tensors, like `jnp.dot`. Sums over the last axis of this tensor and the second last
@@ -122,7 +124,7 @@ impl Tensor {
             return self.try_multiply(other);
         }
         let contracted = other.rank().saturating_sub(2).cast_signed();
-        self.try_dot_general(other, (&[-1], &[contracted]), (&[], &[]))
+        self.try_dot_general(other, ([-1], [contracted]), ([], []))
     }
 
     /// Returns the product of each element of this tensor with each element of the other tensor: `[m] × [n] → [m, n]`.

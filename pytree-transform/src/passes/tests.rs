@@ -81,9 +81,9 @@ fn no_ops_are_removed() {
 fn choices_of_maxima_are_maxima() {
     assert_eq!(left_of(Tensor::relu), ["full", "max"]);
     let others: [fn(&Tensor) -> Tensor; 3] = [
-        |x| x.greater(0.0).select(x, &x.maximum(1.0)),
-        |x| x.less(0.0).select(x, &x.maximum(0.0)),
-        |x| x.greater(0.0).select(&x.maximum(0.0), x),
+        |x| x.greater(0.0).select(x, x.maximum(1.0)),
+        |x| x.less(0.0).select(x, x.maximum(0.0)),
+        |x| x.greater(0.0).select(x.maximum(0.0), x),
     ];
     for other in others {
         assert!(left_of(other).contains(&"select"));

@@ -9,7 +9,9 @@ mod origins;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::panic::Location;
+use std::sync::LazyLock;
 
+use pytree_core::platform;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::primitives::elementwise::Elementwise;
 
@@ -57,12 +59,11 @@ impl Checks {
 
     /// Returns the checks that environment variables turn on.
     fn of_environment() -> Self {
-        let is_set =
-            |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-        Self {
-            nans: is_set("PYTREE_DEBUG_NANS"),
-            infs: is_set("PYTREE_DEBUG_INFS"),
-        }
+        static CHECKS: LazyLock<Checks> = LazyLock::new(|| Checks {
+            nans: platform::flag("PYTREE_DEBUG_NANS").unwrap_or(false),
+            infs: platform::flag("PYTREE_DEBUG_INFS").unwrap_or(false),
+        });
+        *CHECKS
     }
 }
 

@@ -288,10 +288,7 @@ fn nested_scan_agrees_with_nested_rust_loops() {
                 products += (&sum * &y).sum();
                 sum = (&sum + &y * &x).sin();
             }
-            let kept = sum
-                .sum()
-                .greater(0.0)
-                .select(&(&sum * &c), &(&sum - x.sin()));
+            let kept = sum.sum().greater(0.0).select(&sum * &c, &sum - x.sin());
             c = kept + products;
         }
         c.sum()

@@ -144,7 +144,7 @@ fn operators() -> Vec<Case> {
 
 /// Selects between two tensors by `condition`.
 fn choose(x: &[Tensor], condition: &Tensor) -> Tensor {
-    condition.select(&x[0].sin(), &x[1].square())
+    condition.select(x[0].sin(), x[1].square())
 }
 
 /// Comparisons, logic and `select`.

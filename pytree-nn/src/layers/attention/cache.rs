@@ -125,7 +125,7 @@ pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usiz
     }
     let last_start = Tensor::full(DType::I32, [], length as f64 - tokens as f64);
     let has_room = index.less_equal(last_start);
-    has_room.select(&y, &Tensor::full(y.dtype(), [], f64::NAN))
+    has_room.select(&y, Tensor::full(y.dtype(), [], f64::NAN))
 }
 
 /// Returns the model with empty caches for `length` tokens of each sequence of a batch, for decoding.

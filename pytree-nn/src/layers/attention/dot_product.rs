@@ -299,7 +299,7 @@ fn dropped(layout: Layout, weights: &Tensor, full: &[usize], dropout: &WeightDro
     };
     let kept = 1.0 - dropout.rate;
     let keep = layout.arranged(&dropout.key.bernoulli(kept, shape));
-    keep.select(&(weights / kept), &zero(weights.dtype()))
+    keep.select(weights / kept, zero(weights.dtype()))
 }
 
 fn check_heads(what: &'static str, query: &Tensor, key: &Tensor) -> Result<(), InputError> {

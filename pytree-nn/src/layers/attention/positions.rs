@@ -67,7 +67,7 @@ impl LearnedPositions {
         let initializer = options.embedding_init;
         let shape = [length, features];
         Self {
-            embedding: initializer.initialize(&rngs.params(), options.param_dtype, &shape),
+            embedding: initializer.initialize(&rngs.params(), options.param_dtype, shape),
             index: None,
         }
     }

@@ -143,12 +143,12 @@ fn initial(
     let dtype = options.param_dtype;
     let weight = options
         .weight_init
-        .initialize(&rngs.params(), dtype, &matrix);
+        .initialize(&rngs.params(), dtype, matrix);
     // No closure is used here, because a panic in a closure would not report the caller's line.
     let bias = match options.bias_init {
         Some(initializer) => {
             let key = rngs.params();
-            Some(initializer.initialize(&key, dtype, &[matrix[1]]))
+            Some(initializer.initialize(&key, dtype, [matrix[1]]))
         }
         None => None,
     };

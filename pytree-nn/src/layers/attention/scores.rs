@@ -163,7 +163,7 @@ impl Mixed {
         if self.layout.has_groups() {
             is_valid = is_valid.expand_dims(-1);
         }
-        self.values = is_valid.select(&self.values, &zero(self.values.dtype()));
+        self.values = is_valid.select(&self.values, zero(self.values.dtype()));
     }
 }
 

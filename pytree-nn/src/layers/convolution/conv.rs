@@ -112,7 +112,7 @@ impl Conv {
         let bias = match options.bias_init {
             Some(initializer) => {
                 let key = rngs.params();
-                Some(initializer.initialize(&key, options.param_dtype, &[outputs]))
+                Some(initializer.initialize(&key, options.param_dtype, [outputs]))
             }
             None => None,
         };

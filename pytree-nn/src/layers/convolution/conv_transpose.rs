@@ -125,7 +125,7 @@ impl ConvTranspose {
         let bias = match options.bias_init {
             Some(initializer) => {
                 let key = rngs.params();
-                Some(initializer.initialize(&key, options.param_dtype, &[outputs]))
+                Some(initializer.initialize(&key, options.param_dtype, [outputs]))
             }
             None => None,
         };

@@ -71,7 +71,7 @@ impl NormOptions {
         for (parameter, wanted) in made.iter_mut().zip([self.scale_init, self.bias_init]) {
             if let Some(initializer) = wanted {
                 let key = rngs.params();
-                *parameter = Some(initializer.initialize(&key, self.param_dtype, &[features]));
+                *parameter = Some(initializer.initialize(&key, self.param_dtype, [features]));
             }
         }
         made

@@ -161,7 +161,7 @@ impl<'a> Normalization<'a> {
         let mean = match mask {
             None => values.mean_keep(axes),
             Some(mask) => {
-                let chosen = mask.select(values, &Tensor::zeros_like(values));
+                let chosen = mask.select(values, Tensor::zeros_like(values));
                 chosen.sum_keep(axes) / mask.convert(values.dtype()).sum_keep(axes)
             }
         };

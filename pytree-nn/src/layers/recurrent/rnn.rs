@@ -220,6 +220,6 @@ fn flip(steps: &Tensor, lengths: Option<&Tensor>) -> Tensor {
     .concat();
     let sources = from_the_end + lengths.reshape(batch);
     let count = i32::try_from(count).unwrap_or(i32::MAX);
-    let sources = sources.less(count).select(&sources, &(&sources - count));
+    let sources = sources.less(count).select(&sources, &sources - count);
     steps.take_along_axis(&sources.broadcast_to(steps.shape()), 0)
 }

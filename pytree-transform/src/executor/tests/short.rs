@@ -51,7 +51,7 @@ fn arithmetic_matches_whole_arrays() {
             check_loop(&start, |x| {
                 let sum = &x[0] + &x[1] * 3;
                 let less = sum.less(&x[0]);
-                let product = less.select(&(&x[0] * &sum), &(&sum - &x[1]));
+                let product = less.select(&x[0] * &sum, &sum - &x[1]);
                 vec![&x[1] - &product, product / (&x[1] + 1).maximum(1)]
             });
         }

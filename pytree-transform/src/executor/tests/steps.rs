@@ -115,16 +115,13 @@ fn comparisons_that_only_choose_are_part_of_choices() {
         Tensor::zeros_like(&x[0])
     }
     let steps = |function| steps(&[&[200], &[200]], function);
-    assert_eq!(
-        steps(|x| vec![x[0].less(&x[1]).select(&x[0], &zeros(x))]),
-        1
-    );
+    assert_eq!(steps(|x| vec![x[0].less(&x[1]).select(&x[0], zeros(x))]), 1);
     // Two choices compute the comparison again.
     assert_eq!(
         steps(|x| {
             let is_less = x[0].less(&x[1]);
-            let left = is_less.select(&x[0], &zeros(x));
-            vec![left, is_less.select(&zeros(x), &x[1])]
+            let left = is_less.select(&x[0], zeros(x));
+            vec![left, is_less.select(zeros(x), &x[1])]
         }),
         2
     );
@@ -132,17 +129,17 @@ fn comparisons_that_only_choose_are_part_of_choices() {
     assert_eq!(
         steps(|x| {
             let is_less = x[0].less(&x[1]);
-            vec![is_less.select(&x[0], &zeros(x)), is_less]
+            vec![is_less.select(&x[0], zeros(x)), is_less]
         }),
         2
     );
     // A conjunction or a disjunction becomes a choice between choices.
     assert_eq!(
-        steps(|x| vec![(x[0].greater(-1.0) & x[1].less(1.0)).select(&x[0], &x[1].tanh())]),
+        steps(|x| vec![(x[0].greater(-1.0) & x[1].less(1.0)).select(&x[0], x[1].tanh())]),
         3
     );
     assert_eq!(
-        steps(|x| vec![(x[0].greater(1.0) | x[1].less(0.5)).select(&x[0], &x[1].tanh())]),
+        steps(|x| vec![(x[0].greater(1.0) | x[1].less(0.5)).select(&x[0], x[1].tanh())]),
         3
     );
     // No other operation of truth values does.

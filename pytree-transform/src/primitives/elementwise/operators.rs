@@ -36,6 +36,30 @@ pub trait Operand {
     fn as_float(&self) -> Option<f64> {
         None
     }
+
+    /// Returns the dtype of the operand if it is a Rust number, or `None` if it is a tensor.
+    #[doc(hidden)]
+    fn number_dtype(&self) -> Option<DType> {
+        None
+    }
+}
+
+/// Returns two operands as tensors. A number has the dtype of the other operand; of two numbers, of the first float. `beside_tensor` is
+/// a third operand, of any dtype.
+pub(crate) fn beside_each_other(
+    left: &impl Operand,
+    right: &impl Operand,
+    beside_tensor: &Tensor,
+) -> Result<(Tensor, Tensor), TensorError> {
+    let other = match (left.number_dtype(), right.number_dtype()) {
+        (None, _) => left.beside(beside_tensor)?,
+        (Some(_), None) => right.beside(beside_tensor)?,
+        (Some(integer), Some(float)) if float.is_float() && !integer.is_float() => {
+            Tensor::constant(float, 0.0)
+        }
+        (Some(dtype), Some(_)) => Tensor::constant(dtype, 0.0),
+    };
+    Ok((left.beside(&other)?, right.beside(&other)?))
 }
 
 /// Returns an error if a float would divide an integer tensor. JAX returns a float tensor in this case. A rounded
@@ -81,7 +105,7 @@ fn number_error(number: impl ToString, tensor: &Tensor) -> TensorError {
 }
 
 macro_rules! floats {
-    ($($number:ty),*) => {$(
+    ($($number:ty: $dtype:ident),*) => {$(
         impl Operand for $number {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = f64::from(*self);
@@ -98,12 +122,15 @@ macro_rules! floats {
             fn as_float(&self) -> Option<f64> {
                 Some((*self).into())
             }
+            fn number_dtype(&self) -> Option<DType> {
+                Some(DType::$dtype)
+            }
         }
     )*};
 }
 
 macro_rules! integers {
-    ($($number:ty),*) => {$(
+    ($($number:ty: $dtype:ident),*) => {$(
         impl Operand for $number {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = Scalar::from(*self);
@@ -112,6 +139,9 @@ macro_rules! integers {
                     dtype => number.tensor(dtype),
                 };
                 element.ok_or_else(|| number_error(number, other))
+            }
+            fn number_dtype(&self) -> Option<DType> {
+                Some(DType::$dtype)
             }
         }
     )*};
@@ -173,8 +203,8 @@ assigning_operators!(
     RemAssign rem_assign Rem,     BitAndAssign bitand_assign And, BitOrAssign bitor_assign Or
 );
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem, BitAnd bitand And, BitOr bitor Or);
-floats!(f32, f64);
-integers!(i32, i64, u32, usize);
+floats!(f32: F32, f64: F64);
+integers!(i32: I32, i64: I64, u32: U32, usize: I64);
 // As left operands, only `f64` and `i32` are accepted, so that each literal has a unique type. For instance, `(1.0 -
 // &x).exp()` needs no type annotation.
 operators!(left f64);
