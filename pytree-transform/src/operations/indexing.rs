@@ -161,7 +161,8 @@ impl<I: Indices + ?Sized> Indices for &I {
 #[diagnostic::on_unimplemented(
     message = "a tensor cannot be indexed by `{Self}` in brackets",
     label = "`x[…]` would have to borrow a part of the tensor, but a part is a tensor of its own",
-    note = "write `x.index(ix![0])` for row 0, `x.index(ix![0, 1..])` for a part of it, and `x.index(ix![0, 1]).item::<f32>()` for a number"
+    note = "write `x.index(ix![0])` for row 0, `x.index(ix![0, 1..])` for a part of it, and `x.index(ix![0, 1]).item::<f32>()` for a number",
+    note = "write `x = x.at(ix![0]).set(2.0)` instead of `x[0] = 2.0`"
 )]
 pub trait Bracketed {}
 
