@@ -13,7 +13,7 @@ use std::error::Error;
 use std::path::Path;
 
 use pytree::checkpoint::{
-    self, Best, CheckpointFolder, FolderOptions, LoadOptions, SaveOptions, WeightNames,
+    self, CheckpointFolder, FolderOptions, Goal, LoadOptions, SaveOptions, WeightNames,
 };
 use pytree::nn::{Lora, LoraParam, accuracy};
 use pytree::prelude::*;
@@ -159,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let kept = FolderOptions {
         keep_last: 1,
-        best: Best::Highest,
+        goal: Goal::Maximize,
         save: SaveOptions::new().metadata("rank", RANK.to_string()),
     };
     let folder = CheckpointFolder::with_options(directory.join("adapters"), kept)?;

@@ -11,4 +11,5 @@ pub mod data;
 mod elements;
 pub mod export;
 pub mod files;
+mod goal;
 pub mod training;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use launch::{command, is_started, printed};
 use pytree_core::graph;
-use pytree_io::checkpoint::{self, CheckpointFolder};
+use pytree_io::checkpoint::{self, CheckpointFolder, Goal};
 use pytree_mpi::Processes;
 use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam};
 use pytree_transform::Tensor;
@@ -60,7 +60,7 @@ const TEST: &str = "processes_save_together_and_others_load";
 #[test]
 fn processes_save_together_and_others_load() {
     if is_started(TEST) {
-        let folder = CheckpointFolder::new(std::env::var(FOLDER).unwrap()).unwrap();
+        let folder = CheckpointFolder::new(std::env::var(FOLDER).unwrap(), Goal::Minimize).unwrap();
         let processes = Processes::start().unwrap();
         let axes = match processes.size() {
             4 => [("data", 2), ("model", 2)],
@@ -96,7 +96,7 @@ fn processes_save_together_and_others_load() {
             assert!(text.contains(&format!("rank {rank} is done")), "{text}");
         }
     }
-    let folder = CheckpointFolder::new(folder).unwrap();
+    let folder = CheckpointFolder::new(folder, Goal::Minimize).unwrap();
     let steps: Vec<usize> = folder
         .list()
         .unwrap()

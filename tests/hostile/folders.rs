@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pytree::checkpoint::{CheckpointFolder, LoadOptions};
+use pytree::checkpoint::{CheckpointFolder, Goal, LoadOptions};
 use pytree::prelude::*;
 
 use crate::random::Random;
@@ -175,7 +175,7 @@ fn saving_child() {
 #[test]
 fn run_child() {
     if let Some(path) = std::env::var_os("PYTREE_HOSTILE_RUN") {
-        let folder = CheckpointFolder::new(&path).unwrap();
+        let folder = CheckpointFolder::new(&path, Goal::Minimize).unwrap();
         let latest = folder.latest().unwrap();
         for step in latest.map_or(0, |saved| saved.step + 1).. {
             if let Err(error) = folder.save_sharded(step, &saved(step % 2), None) {
@@ -229,7 +229,7 @@ fn killed_runs_leave_no_unfinished_folders() {
             failed.is_err(),
             "a save beside another run failed: {failed:?}"
         );
-        let folder = CheckpointFolder::new(scratch.0.join(name)).unwrap();
+        let folder = CheckpointFolder::new(scratch.0.join(name), Goal::Minimize).unwrap();
         let step = folder.latest().unwrap().unwrap().step + 1;
         folder.save_sharded(step, &saved(step % 2), None).unwrap();
         let listed = folder.list().unwrap();

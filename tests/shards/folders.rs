@@ -1,6 +1,6 @@
 //! Checkpoints by shards in a folder of checkpoints.
 
-use pytree::checkpoint::CheckpointFolder;
+use pytree::checkpoint::{CheckpointFolder, Goal};
 use pytree::prelude::*;
 
 use crate::shards::{Scratch, assert_same_bits, divided, mesh, run};
@@ -8,7 +8,7 @@ use crate::shards::{Scratch, assert_same_bits, divided, mesh, run};
 #[test]
 fn last_and_best_are_kept() {
     let scratch = Scratch::new("folder");
-    let folder = CheckpointFolder::new(&scratch.0).unwrap();
+    let folder = CheckpointFolder::new(&scratch.0, Goal::Minimize).unwrap();
     let mesh = mesh([("i", 2), ("j", 2)]);
     let models: Vec<Mlp> = (0..6).map(|seed| run(seed).0).collect();
     for (step, model) in (0..).zip(&models) {
@@ -54,7 +54,7 @@ fn last_and_best_are_kept() {
 #[test]
 fn unfinished_and_foreign_folders_are_not_listed() {
     let scratch = Scratch::new("unfinished");
-    let folder = CheckpointFolder::new(&scratch.0).unwrap();
+    let folder = CheckpointFolder::new(&scratch.0, Goal::Minimize).unwrap();
     let (model, ..) = run(0);
     for step in 1..=4 {
         folder.save_sharded(step, &model, None).unwrap();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Barrier;
 
-use pytree::checkpoint::{CheckpointFolder, SaveOptions};
+use pytree::checkpoint::{CheckpointFolder, Goal, SaveOptions};
 use pytree::collectives::Communicator;
 use pytree::device::{Mesh, device_put};
 use pytree::prelude::*;
@@ -63,7 +63,7 @@ fn processes_write_and_load_their_parts() {
 fn fewer_processes_continue() {
     let scratch = Scratch::new("fewer");
     let saved = run(0);
-    let folder = || CheckpointFolder::new(&scratch.0).unwrap();
+    let folder = || CheckpointFolder::new(&scratch.0, Goal::Minimize).unwrap();
     in_threads(3, |all| {
         let mesh = Mesh::new(all, [("data", 3)]);
         // The optimizer is on the mesh, and the model is on the host.

@@ -17,6 +17,7 @@ use crate::checkpoint::save::save_in_folder;
 use crate::checkpoint::sharded::{Role, ShardedSave, clean, remove, write};
 use crate::checkpoint::source::metadata_of;
 use crate::checkpoint::{CheckpointError, SaveOptions};
+use crate::goal::Goal;
 
 const BEGINNING: &str = "step-";
 const END: &str = ".safetensors";
@@ -27,16 +28,6 @@ const FAMILY: &str = "step-*.safetensors";
 
 /// The maximum number of digits of a step, and the number of digits that a name has at least.
 const DIGITS: usize = 10;
-
-/// Whether the best checkpoint has the lowest or the highest metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Best {
-    /// The lowest metric, for instance a loss.
-    #[default]
-    Lowest,
-    /// The highest metric, for instance an accuracy.
-    Highest,
-}
 
 /// The metric of a checkpoint: a Rust number, or `None`. Read the number of a tensor with `item`.
 ///
@@ -75,18 +66,18 @@ pub struct FolderOptions {
     /// The number of last checkpoints that are kept. The default is 3. The number 0 keeps only the best checkpoint and
     /// the checkpoint that was just saved.
     pub keep_last: usize,
-    /// Whether the checkpoint with the lowest or the highest metric is kept. The default is [`Best::Lowest`], for a loss. For
-    /// an accuracy, set [`Best::Highest`].
-    pub best: Best,
+    /// Whether the checkpoint with the lowest or the highest metric is the best.
+    pub goal: Goal,
     /// The options of each save, such as further metadata. The default is [`SaveOptions::new`].
     pub save: SaveOptions,
 }
 
-impl Default for FolderOptions {
-    fn default() -> Self {
+impl FolderOptions {
+    /// Returns the default options for a metric with the given goal.
+    pub fn new(goal: Goal) -> Self {
         Self {
             keep_last: 3,
-            best: Best::Lowest,
+            goal,
             save: SaveOptions::new(),
         }
     }
@@ -112,11 +103,11 @@ pub struct Saved {
 ///
 /// # Examples
 /// ```
-/// use pytree_io::checkpoint::{self, CheckpointFolder, FolderOptions};
+/// use pytree_io::checkpoint::{self, CheckpointFolder, FolderOptions, Goal};
 /// use pytree_nn::{Linear, Rngs};
 /// let mut rngs = Rngs::new(0);
 /// let directory = std::env::temp_dir().join("pytree-folder-example");
-/// let options = FolderOptions { keep_last: 2, ..FolderOptions::default() };
+/// let options = FolderOptions { keep_last: 2, ..FolderOptions::new(Goal::Minimize) };
 /// let folder = CheckpointFolder::with_options(&directory, options)?;
 /// for (step, loss) in [(100, 0.9), (200, 0.5), (300, 0.7), (400, 0.6)] {
 ///     folder.save(step, &Linear::new(2, 3, &mut rngs), loss)?;
@@ -139,12 +130,15 @@ pub struct CheckpointFolder {
 }
 
 impl CheckpointFolder {
-    /// Creates the folder, unless it exists, and keeps the last three checkpoints and the one with the lowest metric.
+    /// Creates the folder, unless it exists, and keeps the last three checkpoints and the one with the best metric.
+    ///
+    /// The goal says which metric is best: [`Goal::Minimize`] for a loss, [`Goal::Maximize`] for an accuracy. It has no effect
+    /// on checkpoints that are saved without a metric.
     ///
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be created.
-    pub fn new(directory: impl Into<PathBuf>) -> Result<Self, CheckpointError> {
-        Self::with_options(directory, FolderOptions::default())
+    pub fn new(directory: impl Into<PathBuf>, goal: Goal) -> Result<Self, CheckpointError> {
+        Self::with_options(directory, FolderOptions::new(goal))
     }
 
     /// Creates the folder, unless it exists, with the given options.
@@ -196,10 +190,10 @@ impl CheckpointFolder {
     ///
     /// # Examples
     /// ```
-    /// use pytree_io::checkpoint::{self, CheckpointFolder};
+    /// use pytree_io::checkpoint::{self, CheckpointFolder, Goal};
     /// use pytree_nn::{Linear, Rngs};
     /// let directory = std::env::temp_dir().join("pytree-folder-sharded-example");
-    /// let folder = CheckpointFolder::new(&directory)?;
+    /// let folder = CheckpointFolder::new(&directory, Goal::Minimize)?;
     /// let model = Linear::new(2, 3, &mut Rngs::new(0));
     /// let saved = folder.save_sharded(100, &model, 0.9)?;
     /// assert!(saved.path.ends_with("step-0000000100"));
@@ -251,7 +245,7 @@ impl CheckpointFolder {
     /// Removes the checkpoints that are neither among the last nor the best, except for the one of the given step.
     fn remove_old(&self, step: usize) -> Result<(), CheckpointError> {
         let listed = self.list()?;
-        let best = best(&listed, self.options.best).map(|saved| saved.step);
+        let best = best(&listed, self.options.goal).map(|saved| saved.step);
         let last = listed.len().saturating_sub(self.options.keep_last);
         for old in &listed[..last] {
             if Some(old.step) == best || old.step == step {
@@ -313,22 +307,17 @@ impl CheckpointFolder {
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
     pub fn best(&self) -> Result<Option<Saved>, CheckpointError> {
-        Ok(best(&self.list()?, self.options.best).cloned())
+        Ok(best(&self.list()?, self.options.goal).cloned())
     }
 }
 
-fn best(listed: &[Saved], which: Best) -> Option<&Saved> {
+fn best(listed: &[Saved], goal: Goal) -> Option<&Saved> {
     let mut best: Option<(&Saved, f64)> = None;
     for saved in listed {
         let Some(metric) = saved.metric.filter(|metric| !metric.is_nan()) else {
             continue;
         };
-        let is_better = match (best, which) {
-            (None, _) => true,
-            (Some((_, other)), Best::Lowest) => metric < other,
-            (Some((_, other)), Best::Highest) => metric > other,
-        };
-        if is_better {
+        if best.is_none_or(|(_, other)| goal.is_better(metric, other)) {
             best = Some((saved, metric));
         }
     }

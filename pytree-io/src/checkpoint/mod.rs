@@ -35,7 +35,8 @@ use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::source::Source;
 
 pub use error::{AxisMismatch, CheckpointError, Mismatch};
-pub use folder::{Best, CheckpointFolder, FolderOptions, Saved, SavedMetric};
+pub use crate::goal::Goal;
+pub use folder::{CheckpointFolder, FolderOptions, Saved, SavedMetric};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_as, load_with};
 pub use load_report::{Converted, LoadReport, OtherEpsilon};

@@ -1,26 +1,10 @@
 //! Early stopping: whether a metric still improves.
 
+use pytree_core::Module;
 use pytree_core::kind::Metric;
-use pytree_core::{Module, Static};
 use pytree_transform::Tensor;
 
-/// Whether smaller or larger values of a metric are better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Static)]
-pub enum Goal {
-    /// Smaller values are better, as for a loss.
-    Minimize,
-    /// Larger values are better, as for an accuracy.
-    Maximize,
-}
-
-impl Goal {
-    fn worst(self) -> f64 {
-        match self {
-            Self::Minimize => f64::INFINITY,
-            Self::Maximize => f64::NEG_INFINITY,
-        }
-    }
-}
+use crate::goal::Goal;
 
 /// What a value means for a training run; see [`EarlyStopping::update`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,12 +107,7 @@ impl EarlyStopping {
     #[track_caller]
     pub fn update(&mut self, step: usize, value: impl Into<f64>) -> Verdict {
         let value = value.into();
-        let best = self.best_value();
-        let gain = match self.goal {
-            Goal::Minimize => best - value,
-            Goal::Maximize => value - best,
-        };
-        if gain > self.minimal_change {
+        if self.goal.gain(value, self.best_value()) > self.minimal_change {
             let place = self.lowest.as_mut().or(self.highest.as_mut());
             if let Some(place) = place {
                 *place = Tensor::scalar(value);

@@ -10,7 +10,8 @@ mod progress;
 mod ticks;
 
 pub use curves::{Curves, save_curves};
-pub use early_stopping::{EarlyStopping, Goal, Verdict};
+pub use crate::goal::Goal;
+pub use early_stopping::{EarlyStopping, Verdict};
 pub use error::TrainingError;
 pub use metrics_log::{MetricsLog, MetricsRecord};
 pub use progress::{Progress, ProgressStyle};

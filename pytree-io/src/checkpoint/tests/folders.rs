@@ -12,11 +12,10 @@ fn steps(folder: &CheckpointFolder) -> Vec<usize> {
 }
 
 /// A new folder, which is removed at the end of the test.
-fn folder(scratch: &Scratch, keep_last: usize, best: Best) -> CheckpointFolder {
+fn folder(scratch: &Scratch, keep_last: usize, goal: Goal) -> CheckpointFolder {
     let options = FolderOptions {
         keep_last,
-        best,
-        ..FolderOptions::default()
+        ..FolderOptions::new(goal)
     };
     let directory = scratch.0.parent().unwrap().join("run");
     CheckpointFolder::with_options(directory, options).unwrap()
@@ -25,7 +24,7 @@ fn folder(scratch: &Scratch, keep_last: usize, best: Best) -> CheckpointFolder {
 #[test]
 fn last_and_best_checkpoints_are_kept() {
     let scratch = Scratch::new("folder");
-    let folder = folder(&scratch, 2, Best::Highest);
+    let folder = folder(&scratch, 2, Goal::Maximize);
     assert_eq!(
         (folder.latest().unwrap(), folder.best().unwrap()),
         (None, None)
@@ -57,7 +56,7 @@ fn checkpoint_of(saved: &Saved) -> Linear {
 #[test]
 fn files_of_others_are_neither_listed_nor_deleted() {
     let scratch = Scratch::new("others");
-    let folder = folder(&scratch, 1, Best::Lowest);
+    let folder = folder(&scratch, 1, Goal::Minimize);
     let model = Linear::new(2, 3, &mut Rngs::new(0));
     let path = |name: &str| folder.path().join(name);
     // A checkpoint that was not saved through a folder, a name with other digits, a damaged file, and other names.
@@ -88,7 +87,7 @@ fn files_of_others_are_neither_listed_nor_deleted() {
 #[test]
 fn temporary_files_of_killed_writers_are_removed() {
     let scratch = Scratch::new("leftovers");
-    let folder = folder(&scratch, 3, Best::Lowest);
+    let folder = folder(&scratch, 3, Goal::Minimize);
     let model = Linear::new(2, 3, &mut Rngs::new(0));
     // A process that was killed while it saved another step has left a temporary file. No process locks this file.
     let family = std::ffi::OsStr::new("step-*.safetensors");
@@ -110,7 +109,7 @@ fn temporary_files_of_killed_writers_are_removed() {
 fn folder_that_cannot_be_created_is_named() {
     let scratch = Scratch::new("no-folder");
     fs::write(&scratch.0, "a file").unwrap();
-    let error = CheckpointFolder::new(scratch.0.join("run"))
+    let error = CheckpointFolder::new(scratch.0.join("run"), Goal::Minimize)
         .unwrap_err()
         .to_string();
     assert!(
@@ -118,4 +117,25 @@ fn folder_that_cannot_be_created_is_named() {
         "{error}"
     );
     assert!(error.contains("run"), "{error}");
+}
+
+/// Compares the folder and [`EarlyStopping`](crate::training::EarlyStopping) with the definition: the first of the best values
+/// that are numbers.
+#[test]
+fn best_checkpoint_follows_the_goal() {
+    let model = Linear::new(2, 3, &mut Rngs::new(0));
+    let values = [f64::NAN, 0.685, 0.9, f64::NAN, 0.982, 0.3, 0.982, 0.3];
+    for (goal, expected) in [(Goal::Minimize, (5, 0.3)), (Goal::Maximize, (4, 0.982))] {
+        let scratch = Scratch::new("goal");
+        let folder = folder(&scratch, 1, goal);
+        let mut stopping = crate::training::EarlyStopping::new(goal, values.len());
+        for (step, value) in values.into_iter().enumerate() {
+            folder.save(step, &model, value).unwrap();
+            stopping.update(step, value);
+        }
+        let best = folder.best().unwrap().unwrap();
+        assert_eq!((best.step, best.metric), (expected.0, Some(expected.1)));
+        assert_eq!(stopping.best(), Some(expected));
+        assert_eq!(steps(&folder), [expected.0, 7]);
+    }
 }
