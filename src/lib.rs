@@ -215,21 +215,24 @@ pub use pytree_pjrt as pjrt;
 #[cfg(feature = "mpi")]
 pub use pytree_mpi as mpi;
 
-/// The items that most programs need: the items that the README or at least three of the programs in `tests/programs`
-/// use.
+/// The items that most programs need: the items that the README or several of the programs in `tests/programs`, the examples
+/// and the pages use.
 pub mod prelude {
-    pub use crate::control::scan_mut;
+    pub use crate::checkpoint::{CheckpointFolder, Goal};
+    pub use crate::control::{scan, scan_mut};
+    pub use crate::data::Batches;
     pub use crate::kind::BatchStat;
     pub use crate::nn::{
-        Activation, BatchNorm, Conv, Dropout, Embed, Linear, Mlp, Sequential, TransformerBlock,
-        eval, forward, mse, sequential, softmax_cross_entropy, train,
+        Activation, BatchNorm, Conv, Dropout, Embed, LayerNorm, Linear, Lora, Mlp, Sequential,
+        TransformerBlock, accuracy, eval, forward, mse, sequential, softmax, softmax_cross_entropy,
+        summary, train,
     };
-    pub use crate::optim::{Optimizer, adam, sgd};
+    pub use crate::optim::{Optimizer, Schedule, adam, adamw, sgd};
     pub use crate::random::{Key, Rngs};
     pub use crate::{
-        DType, Filter, Model, Module, Pytree, Ref, Shared, Tensor, Tree, checkpoint, diff, grad,
-        graph, hessian, ix, jit, jit_mut, jvp, partition, shaped, shapes, stack, tree,
-        value_and_grad, value_and_grad_mut, vmap, vmap_mut,
+        DType, Filter, Model, Module, Partition, Pytree, Ref, Shared, Tensor, Tree, TreeError,
+        checkpoint, diff, einsum, grad, graph, hessian, ix, jit, jit_mut, jvp, partition, shaped,
+        shapes, stack, tree, value_and_grad, value_and_grad_mut, vmap, vmap_mut,
     };
 }
 

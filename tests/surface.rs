@@ -1,4 +1,5 @@
-//! Checks the prelude: it has exactly the names that the README or at least three of the programs use.
+//! Checks the prelude: it has the names that the README or at least three of the programs import, and each of its names is used
+//! by the README or by several programs, examples and pages.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,8 +13,11 @@ use syn::{Item, ItemMod, ItemUse, UseTree};
 /// The folder of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// How many programs use a name of the prelude that the README does not use.
+/// How many programs import a name that the prelude must have.
 const PROGRAMS: usize = 3;
+
+/// How many programs, examples and pages use a name of the prelude that the README does not use.
+const USERS: usize = 2;
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
@@ -65,9 +69,32 @@ fn identifiers(code: &str) -> BTreeSet<String> {
 
 /// Returns the Rust code of the README.
 fn readme() -> String {
-    let text = read("README.md");
+    code_of_page(&read("README.md"))
+}
+
+/// Returns the Rust code of a page.
+fn code_of_page(text: &str) -> String {
     let blocks = text.split("```rust").skip(1);
     let code = blocks.filter_map(|block| block.split_once('\n')?.1.split("```").next());
+    code.collect()
+}
+
+/// Returns the code of each example, and of each page.
+fn examples_and_pages() -> Vec<String> {
+    let folders = [
+        "examples",
+        "docs",
+        "docs/how-to",
+        "docs/reference",
+        "docs/explanation",
+    ];
+    let files = folders.map(|folder| fs::read_dir(Path::new(ROOT).join(folder)).unwrap());
+    let files = files.into_iter().flatten().map(|file| file.unwrap().path());
+    let code = files.filter_map(|file| match file.extension()?.to_str()? {
+        "rs" => Some(fs::read_to_string(file).unwrap()),
+        "md" => Some(code_of_page(&fs::read_to_string(file).unwrap())),
+        _ => None,
+    });
     code.collect()
 }
 
@@ -89,18 +116,19 @@ fn programs() -> Vec<String> {
 #[test]
 fn prelude_names_are_in_use() {
     let readme = identifiers(&readme());
-    let programs: Vec<BTreeSet<String>> = programs().iter().map(|code| identifiers(code)).collect();
+    let code = programs().into_iter().chain(examples_and_pages());
+    let programs: Vec<BTreeSet<String>> = code.map(|code| identifiers(&code)).collect();
     let uses = |name: &String| {
         let users = programs.iter().filter(|program| program.contains(name));
         users.count()
     };
     let unused: Vec<String> = prelude()
         .into_iter()
-        .filter(|name| !readme.contains(name) && uses(name) < PROGRAMS)
+        .filter(|name| !readme.contains(name) && uses(name) < USERS)
         .collect();
     assert!(
         unused.is_empty(),
-        "neither the README nor {PROGRAMS} programs use {unused:?}; remove these names from the prelude"
+        "neither the README nor {USERS} programs, examples and pages use {unused:?}; remove these names from the prelude"
     );
 }
 

@@ -13,7 +13,7 @@ use self::leaves::{PARAM, STATE, of_leaves};
 pub(crate) use self::roles::RolesText;
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
-use crate::shape_language::ShapeText;
+use crate::shape_language::{NO_STACKED_AXIS, ShapeText};
 
 /// An attribute that gives a field its kind, as the user wrote it.
 pub(crate) struct KindAttribute<'a> {
@@ -66,6 +66,8 @@ pub(crate) struct FieldAttributes<'a> {
     pub(crate) is_recursive: bool,
     /// The named axes of a field without a kind, as in `#[pytree("batch in")]`.
     pub(crate) axes: Option<ShapeText>,
+    /// The axes by which a module is stacked, as in `#[module(stacked = "expert")]`.
+    pub(crate) stacked: Option<ShapeText>,
 }
 
 /// Parses the attributes of a field, and reports invalid attributes.
@@ -80,9 +82,7 @@ pub(crate) fn of_field<'a>(
             Some("state") => of_leaves(attribute, &STATE, errors),
             Some("static") => without_argument(attribute, errors).map(no_axes),
             Some(name) => {
-                let (is_static, axes) =
-                    arguments_of_field(attribute, name, &mut read.is_recursive, errors);
-                read.axes = axes.or(read.axes.take());
+                let is_static = arguments_of_field(attribute, name, &mut read, errors);
                 is_static.then(|| no_axes(Kind::Static))
             }
             None => None,
@@ -131,6 +131,7 @@ enum Argument {
     Roles(syn::Result<RolesText>, Span),
     Static(Ident),
     Recursive(Ident),
+    Stacked(Ident, syn::Result<ShapeText>),
     Crate(Path, Span),
     Unknown(Ident),
 }
@@ -174,6 +175,12 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
     if word == "recursive" {
         return Ok(Argument::Recursive(word));
     }
+    if word == "stacked" {
+        let literal = input.parse::<Token![=]>().and_then(|_| input.parse());
+        let literal: LitStr =
+            literal.map_err(|error| syn::Error::new(error.span(), NO_STACKED_AXIS))?;
+        return Ok(Argument::Stacked(word, ShapeText::parse_stacked(&literal)));
+    }
     if word == "crate" {
         input.parse::<Token![=]>().map_err(|_| {
             syn::Error::new(
@@ -196,15 +203,18 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
     Ok(Argument::Unknown(word))
 }
 
-/// Parses `#[module(static)]` and `#[module(recursive)]` on a field, or `#[pytree(static)]` and `#[pytree(recursive)]`.
-/// Returns whether the field is static, and its named axes, as in `#[pytree("batch in")]`.
+/// Parses `#[module(static)]`, `#[module(recursive)]` and `#[module(stacked = "axis")]` on a field, or `#[pytree(static)]`,
+/// `#[pytree(recursive)]` and `#[pytree("batch in")]`. Returns whether the field is static.
 fn arguments_of_field(
     attribute: &Attribute,
     name: &str,
-    is_recursive: &mut bool,
+    read: &mut FieldAttributes<'_>,
     errors: &mut Errors,
-) -> (bool, Option<ShapeText>) {
-    let takes = format!("write `#[{name}(static)]` or `#[{name}(recursive)]` on a field");
+) -> bool {
+    let takes = match name {
+        "module" => "write `#[module(static)]`, `#[module(recursive)]` or `#[module(stacked = \"axis\")]` on a field".to_owned(),
+        _ => format!("write `#[{name}(static)]` or `#[{name}(recursive)]` on a field"),
+    };
     let mut is_static = false;
     let (mut named, mut roles) = (None, None);
     for argument in arguments(attribute, &takes, errors) {
@@ -220,13 +230,20 @@ fn arguments_of_field(
                 format!("{takes}; roles belong in `#[param(\"in out\", roles(input, output))]`"),
             )),
             Argument::Static(word) => once(&mut is_static, &word, errors),
-            Argument::Recursive(word) => once(is_recursive, &word, errors),
+            Argument::Recursive(word) => once(&mut read.is_recursive, &word, errors),
+            Argument::Stacked(word, axes) => {
+                once(&mut read.stacked.is_some(), &word, errors);
+                match axes {
+                    Ok(axes) => read.stacked = Some(axes),
+                    Err(error) => errors.add(error),
+                }
+            }
             Argument::Crate(_, span) => errors.add(syn::Error::new(
                 span,
                 format!("`crate` belongs on the type: write `#[{name}(crate = …)]` above the struct or enum"),
             )),
             Argument::Unknown(word) => {
-                let words = ["static", "recursive", "param", "state"];
+                let words = ["static", "recursive", "stacked", "param", "state"];
                 let hint = match closest(&word.to_string(), &words) {
                     Some(kind @ ("param" | "state")) => {
                         format!("; did you mean the attribute `#[{kind}]`?")
@@ -239,7 +256,8 @@ fn arguments_of_field(
         }
     }
     roles::add_to(named.as_mut(), roles, name, attribute, errors);
-    (is_static, named)
+    read.axes = named.or(read.axes.take());
+    is_static
 }
 
 /// Sets the flag `is_there` of an argument, and reports an error if the flag was already set.
@@ -329,7 +347,7 @@ fn item_arguments(
                 &word,
                 belongs_on_a_field(&format!("{name}({word})"), true, macro_),
             ),
-            Argument::Recursive(word) => errors.push(
+            Argument::Recursive(word) | Argument::Stacked(word, _) => errors.push(
                 &word,
                 belongs_on_a_field(&format!("{name}({word})"), false, macro_),
             ),
@@ -407,7 +425,12 @@ pub(crate) fn of_module_object(
             errors.add(syn::Error::new(span, format!("unexpected roles: {takes}")));
             None
         }
-        Ok(Argument::Static(word) | Argument::Recursive(word) | Argument::Unknown(word)) => {
+        Ok(
+            Argument::Static(word)
+            | Argument::Recursive(word)
+            | Argument::Stacked(word, _)
+            | Argument::Unknown(word),
+        ) => {
             let hint = did_you_mean(&word.to_string(), &["crate"]);
             errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));
             None

@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Data, Generics, Type};
 
-use crate::attributes::KindAttribute;
+use crate::attributes::{FieldAttributes, KindAttribute};
 use crate::errors::{Errors, did_you_mean_axis};
 use crate::input::{Field, Kind, Macro};
 use crate::shape_language::Use;
@@ -119,6 +119,30 @@ pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Err
         };
         errors.push(&other.attribute.meta, message);
     }
+}
+
+/// Rule: only a field of a module that holds modules is stacked. The axes of an array are named where its kind is.
+pub(crate) fn stacked(field: &FieldAttributes<'_>, macro_: Macro, errors: &mut Errors) {
+    let Some(stacked) = &field.stacked else {
+        return;
+    };
+    let fix = match (macro_, field.kinds.first().map(|kind| &kind.kind)) {
+        (Macro::Module, None) => return,
+        (Macro::Module, Some(Kind::Static)) => {
+            "remove it, because a static field has no arrays".to_owned()
+        }
+        (Macro::Module, Some(_)) => {
+            let axis = stacked.literal.value().replace(" ...", "");
+            format!(
+                "name the axis of an array in its own attribute, as in `#[param(\"{axis} in out\")]`"
+            )
+        }
+        _ => "derive `Module` instead of `Pytree`".to_owned(),
+    };
+    errors.push(
+        &stacked.literal,
+        format!("`stacked` belongs on a field of a module that holds modules: {fix}"),
+    );
 }
 
 fn collection(kind: &Kind) -> Option<String> {

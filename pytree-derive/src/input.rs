@@ -66,7 +66,7 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
     pub(crate) mentions: Mentions,
-    /// The named axes of the arrays in the field.
+    /// The named axes of the arrays in the field. For a stacked module: the axes by which it is stacked, and `...`.
     pub(crate) axes: Option<ShapeText>,
     /// The span for error messages about the field: the span of the field's name, or of its type if the field is
     /// unnamed.
@@ -165,6 +165,7 @@ fn read_fields(
                 Macro::Module | Macro::Pytree => attributes::of_field(&field.attrs, errors),
             };
             check::kinds(&attributes.kinds, macro_, errors);
+            check::stacked(&attributes, macro_, errors);
             check::references(&field.ty, macro_, errors);
             let ty = spell_self(&field.ty, &input.ident, &input.generics);
             let mut mentions = Mentions::of(&ty, &input.ident, &input.generics);
@@ -173,7 +174,7 @@ fn read_fields(
             let (kind, axes) = match (macro_, written) {
                 (Macro::Static, _) => (Kind::Static, None),
                 (_, Some(written)) => (written.kind, written.axes),
-                (_, None) => (Kind::Child, attributes.axes),
+                (_, None) => (Kind::Child, attributes.stacked.or(attributes.axes)),
             };
             Field {
                 member,

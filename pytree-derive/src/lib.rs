@@ -68,6 +68,9 @@ derives! {
     /// - `#[r#static]` or `#[module(static)]`: the field is part of the structure.
     /// - No attribute: the field is a module or a container of modules.
     ///
+    /// `#[module(stacked = "expert")]` names the axis by which a field of modules is stacked: all its arrays have a further leading
+    /// axis. See the page on shapes.
+    ///
     /// `#[module(recursive)]` marks a field whose type contains the item through another type: a `Block` has layers, and a
     /// layer has blocks. Mark one field of such a circle of types, otherwise rustc reports E0275, "overflow evaluating the
     /// requirement". A type that names the item itself needs no mark. `#[module(crate = path)]` on the item sets the path

@@ -22,10 +22,15 @@ use std::ops::Range;
 
 use proc_macro2::Span;
 use pytree_base::dtype::ElementType;
-use syn::LitStr;
+use syn::ext::IdentExt;
+use syn::parse::Parser as _;
+use syn::{Ident, LitStr};
 
 use self::parser::Parser;
 use crate::attributes::RolesText;
+
+/// The message about a wrong value of `stacked`.
+pub(crate) const NO_STACKED_AXIS: &str = "expected the name of the leading axis by which the module is stacked: write `stacked = \"expert\"`";
 
 /// A parsed shape.
 pub(crate) struct ShapeText {
@@ -101,6 +106,18 @@ impl ShapeText {
     /// Parses the text of a literal.
     pub(crate) fn parse(literal: &LitStr) -> syn::Result<Self> {
         Parser::new(literal).shape()
+    }
+
+    /// Parses the names of the axes by which a module is stacked. `expert` is the shape `expert ...` of all its arrays.
+    pub(crate) fn parse_stacked(literal: &LitStr) -> syn::Result<Self> {
+        let text = literal.value();
+        let axes: Vec<&str> = text.split_whitespace().collect();
+        let is_name = |axis: &&str| Ident::parse_any.parse_str(axis).is_ok();
+        if axes.is_empty() || !axes.iter().all(is_name) {
+            return Err(syn::Error::new(literal.span(), NO_STACKED_AXIS));
+        }
+        let text = format!("{} ...", axes.join(" "));
+        Self::parse(&LitStr::new(&text, literal.span()))
     }
 
     /// Returns the number of axes in the text. `...` and `*name` count as one.

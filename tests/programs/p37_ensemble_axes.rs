@@ -82,9 +82,9 @@ fn ensemble_without_vmap_is_reported() {
         message,
         "Net::forward: 2 shapes do not match:\n  \
          first is f32[3,2,8], expected [in hidden]; \
-         make first with 2 axes; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`\n  \
+         make first with 2 axes; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`, or write `#[module(stacked = \"name\")]` above the field that holds it\n  \
          last is f32[3,8,1], expected [hidden out]; \
-         make last with 2 axes; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`"
+         make last with 2 axes; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`, or write `#[module(stacked = \"name\")]` above the field that holds it"
     );
 }
 

@@ -3,7 +3,7 @@
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
 //! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
 //! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
-//! the language. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
+//! the language. `#[module(stacked = "expert")]` names the leading axis of a field of stacked modules. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
 use std::collections::HashMap;
 
@@ -347,7 +347,7 @@ pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
 
 /// Compares all arrays of a stacked model with the named axes that its modules declare. A stacked model, such as `vmap`
 /// returns, holds several models. Each of its arrays has additional leading axes, and `names` contains the names of
-/// these axes.
+/// these axes. If only a field of a model is stacked, write `#[module(stacked = "name")]` above the field, and use [`check`].
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.

@@ -1,6 +1,7 @@
 //! The named axes of the leaves of a treedef: how they are written as text (such as `in heads*head_dim`), and the
 //! comparison of shapes with these axes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::{NodeView, TreeDef};
@@ -22,6 +23,35 @@ pub(crate) enum Stacking<'n> {
 /// Returns the leaf at a position.
 type LeafAt<'f, 'l> = &'f dyn Fn(usize) -> &'l dyn Leaf;
 
+/// The innermost field around a leaf: the struct, and the position of the field.
+pub(super) type FieldAt<'t> = (NodeView<'t>, usize);
+
+/// The stacked fields that are open or begin later in a walk over the nodes of a treedef: where each begins and ends, and
+/// the names of its axes.
+#[derive(Default)]
+struct Stacks<'t>(Vec<(usize, usize, &'t str)>);
+
+impl<'t> Stacks<'t> {
+    /// Returns the names of the leading axes that the stacked fields around a node give its arrays. The outermost is the first.
+    /// The walk calls this function at each node, in order.
+    fn at(&mut self, node: NodeView<'t>) -> Vec<&'t str> {
+        self.0.retain(|(_, end, _)| *end > node.position());
+        let around = self.0.iter();
+        let around = around.filter(|(begin, ..)| *begin <= node.position());
+        let names = around.flat_map(|(.., names)| names.split_whitespace());
+        let names = names.collect();
+        let shape = node.shape();
+        if (0..shape.num_fields()).any(|field| shape.stacked_axes(field).is_some()) {
+            for (field, child) in node.children().enumerate() {
+                let stacked = shape.stacked_axes(field);
+                self.0
+                    .extend(stacked.map(|names| (child.position(), child.end(), names)));
+            }
+        }
+        names
+    }
+}
+
 /// A leaf that a module declares with named axes.
 struct Place<'t> {
     /// The index of the leaf among the nodes of the treedef.
@@ -29,6 +59,8 @@ struct Place<'t> {
     /// The index of the leaf among the leaves.
     leaf: usize,
     pattern: &'static ShapePattern,
+    /// Whether the pattern is that of a stacked module around the leaf.
+    is_stacked: bool,
     /// The child of the module that contains the leaf. If this child is a later occurrence of a shared node, the leaf
     /// itself is below the first occurrence.
     below: NodeView<'t>,
@@ -36,7 +68,8 @@ struct Place<'t> {
 
 impl TreeDef {
     /// Returns the named axes of each leaf, in order. The item is `None` for a leaf without declared axes. A computed
-    /// axis is returned as its text.
+    /// axis is returned as its text. The axes of stacked modules around the leaf come first: a leaf without declared
+    /// axes in a module that is stacked by `expert` has the axes `expert` and `...`.
     ///
     /// # Examples
     /// ```
@@ -56,29 +89,31 @@ impl TreeDef {
     /// assert_eq!(axes, [Some(vec!["in".to_owned(), "heads*head_dim".to_owned()])]);
     /// ```
     pub fn leaf_axes(&self) -> Vec<Option<Vec<String>>> {
-        let texts = self.leaf_axes_texts();
-        let axes = |text: &str| axes_of(text).map(str::to_owned).collect();
-        texts.into_iter().map(|text| text.map(axes)).collect()
-    }
-
-    /// Returns the text of the named axes of each leaf, in order.
-    pub(crate) fn leaf_axes_texts(&self) -> Vec<Option<&str>> {
         let leaves = self.leaf_fields().into_iter();
-        let axes = leaves.map(|(_, field)| {
-            field.and_then(|(module, position)| module.shape().field_axes(position))
+        let axes = leaves.map(|(_, field, stacked)| {
+            let own =
+                field.filter(|(module, position)| module.shape().stacked_axes(*position).is_none());
+            let own = own.and_then(|(module, position)| module.shape().field_axes(position));
+            if own.is_none() && stacked.is_empty() {
+                return None;
+            }
+            let axes = stacked.into_iter().chain(axes_of(own.unwrap_or("...")));
+            Some(axes.map(str::to_owned).collect())
         });
         axes.collect()
     }
 
-    /// Returns each leaf, in order, with the innermost field that contains it: the struct, and the position of the
-    /// field.
-    pub(super) fn leaf_fields(&self) -> Vec<(NodeView<'_>, Option<(NodeView<'_>, usize)>)> {
+    /// Returns each leaf, in order, with the innermost field that contains it, and the names of the leading axes that the
+    /// stacked modules around it give it.
+    pub(super) fn leaf_fields(&self) -> Vec<(NodeView<'_>, Option<FieldAt<'_>>, Vec<&str>)> {
         let mut all = Vec::with_capacity(self.num_leaves());
+        let mut stacks = Stacks::default();
         // The fields that contain the current node: where each ends, and the field.
-        let mut open: Vec<(usize, (NodeView<'_>, usize))> = Vec::new();
+        let mut open: Vec<(usize, FieldAt<'_>)> = Vec::new();
         // The children of structs that the walk has not reached yet: where each begins and ends, and its field.
-        let mut fields: Vec<(usize, usize, (NodeView<'_>, usize))> = Vec::new();
+        let mut fields: Vec<(usize, usize, FieldAt<'_>)> = Vec::new();
         for node in self.nodes() {
+            let stacked = stacks.at(node);
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
                 open.pop();
             }
@@ -87,7 +122,7 @@ impl TreeDef {
                 open.push((end, field));
             }
             if node.kind() == NodeKind::Leaf {
-                all.push((node, open.last().map(|(_, field)| *field)));
+                all.push((node, open.last().map(|(_, field)| *field), stacked));
             } else if node.shape().num_fields() > 0 {
                 let children: Vec<_> = node.children().enumerate().collect();
                 let of_child = |(position, child): (usize, NodeView<'_>)| {
@@ -108,7 +143,8 @@ impl TreeDef {
         })
     }
 
-    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. `trees`
+    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own, and the leading
+    /// axes that the stacked modules around it declare. `trees`
     /// contains the positions of the nodes of dynamic trees. Modules at these positions are not compared.
     ///
     /// # Errors
@@ -133,10 +169,11 @@ impl TreeDef {
                 .get(tree)
                 .is_none_or(|tree| tree.start > node.position())
         };
-        let modules = self
-            .nodes()
-            .filter(|node| has_axes(node.shape()) && is_typed(*node));
-        let mismatches = modules.flat_map(|module| {
+        let mut stacks = Stacks::default();
+        let modules = self.nodes().map(|node| (node, stacks.at(node)));
+        let modules = modules.filter(|(node, _)| has_axes(node.shape()) && is_typed(*node));
+        let mismatches = modules.flat_map(|(module, declared)| {
+            let names = [named, &declared].concat();
             let places = self.places_of(module, &before);
             let compare = |scope: &mut Scope, stacked| {
                 fill(self, scope, stacked, module, &places, leaf);
@@ -146,22 +183,27 @@ impl TreeDef {
                 compare(&mut scope, stacked);
                 scope.matches()
             };
-            if matches(named.len()) {
+            if matches(names.len()) {
                 return Vec::new();
             }
             if stacking == Stacking::Any {
                 let stacked = num_stacked(&places, leaf);
-                if stacked > 0 && matches(stacked) {
+                if stacked > names.len() && matches(stacked) {
                     return Vec::new();
                 }
             }
             Scope::explained(module.name(), &|scope: &mut Scope| {
-                scope.name_stacked(named);
+                scope.name_stacked(&names);
                 scope.set_module_path(module.path().to_string());
-                compare(scope, named.len());
+                compare(scope, names.len());
             })
         });
         let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
+        // Of the mismatches of a leaf with the stacked modules around it and with its own module, the last says the most.
+        let mut places = HashSet::new();
+        mismatches.reverse();
+        mismatches.retain(|mismatch| places.insert(mismatch.place.clone()));
+        mismatches.reverse();
         mismatches.extend(self.uneven_stack(named, &before, leaf));
         if mismatches.is_empty() {
             return Ok(());
@@ -175,13 +217,16 @@ impl TreeDef {
         let Shape::Static(shape) = module.shape() else {
             return places;
         };
-        for (field, child) in shape.fields.iter().zip(module.children()) {
-            let Some(pattern) = field.axes else { continue };
+        for (position, child) in module.children().enumerate() {
+            let Some(pattern) = shape.fields.get(position).and_then(|field| field.axes) else {
+                continue;
+            };
+            let is_stacked = module.shape().stacked_axes(position).is_some();
             let first = self.view(self.first_place_of(child.inside().position()));
             let mut position = first.position();
             while position < first.end() {
                 let node = self.view(position);
-                if has_axes(node.shape()) {
+                if has_axes(node.shape()) && !is_stacked {
                     // A module has a scope of its own.
                     position = node.end();
                     continue;
@@ -191,6 +236,7 @@ impl TreeDef {
                         node: position,
                         leaf: before[position],
                         pattern,
+                        is_stacked,
                         below: child,
                     });
                 }
@@ -213,6 +259,7 @@ impl TreeDef {
         }
         let modules = self.nodes().filter(|node| has_axes(node.shape()));
         let places = modules.flat_map(|module| self.places_of(module, before));
+        let places = places.filter(|place| !place.is_stacked);
         let mut first: Option<(String, Vec<usize>)> = None;
         let mut uneven = Vec::new();
         for place in places {

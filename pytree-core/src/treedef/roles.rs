@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::axes::FieldAt;
 use super::{NodeView, TreeDef};
 use crate::base::error::{MissingRoles, TreeError};
 use crate::base::path::KeyPath;
@@ -12,7 +13,9 @@ use crate::node::leaf::Leaf;
 #[derive(Clone, Copy)]
 pub struct LeafRoles<'t> {
     leaf: NodeView<'t>,
-    field: Option<(NodeView<'t>, usize)>,
+    field: Option<FieldAt<'t>>,
+    /// The number of leading axes that the stacked modules around the leaf declare.
+    stacked: usize,
 }
 
 impl TreeDef {
@@ -22,7 +25,11 @@ impl TreeDef {
     /// See [`AxisRole`].
     pub fn leaf_roles(&self) -> Vec<LeafRoles<'_>> {
         let leaves = self.leaf_fields().into_iter();
-        let roles = leaves.map(|(leaf, field)| LeafRoles { leaf, field });
+        let roles = leaves.map(|(leaf, field, stacked)| LeafRoles {
+            leaf,
+            field,
+            stacked: stacked.len(),
+        });
         roles.collect()
     }
 }
@@ -48,6 +55,7 @@ impl LeafRoles<'_> {
     /// Additional leading axes have the role [`AxisRole::Batch`]. An array has such axes in a stacked model, which
     /// holds several models.
     pub fn for_rank(&self, rank: usize) -> Option<Vec<AxisRole>> {
+        let rank = rank.checked_sub(self.stacked)?;
         let (mut roles, rest) = self.declared(rank)?;
         let (at, role, declared) = match rest {
             Some(rest) => (rest, roles.remove(rest), roles.len()),
@@ -55,6 +63,7 @@ impl LeafRoles<'_> {
         };
         let further = rank.checked_sub(declared)?;
         roles.splice(at..at, std::iter::repeat_n(role, further));
+        roles.splice(..0, std::iter::repeat_n(AxisRole::Batch, self.stacked));
         Some(roles)
     }
 
@@ -77,9 +86,12 @@ impl LeafRoles<'_> {
         if let Some(roles) = self.for_rank(rank) {
             return Ok(roles);
         }
+        let (stacked, rank) = (rank.min(self.stacked), rank.saturating_sub(self.stacked));
         let declared = self.declared(rank).map(|(roles, _)| roles);
         if declared.is_none() && rank < 2 {
-            return Ok(vec![AxisRole::Feature; rank]);
+            let mut roles = vec![AxisRole::Batch; stacked];
+            roles.resize(stacked + rank, AxisRole::Feature);
+            return Ok(roles);
         }
         let info = leaf.array_info();
         let field = self.field;

@@ -9,4 +9,5 @@ mod changes;
 mod functions;
 mod models;
 mod roles;
+mod stacked;
 mod suspects;

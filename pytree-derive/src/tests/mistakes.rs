@@ -56,6 +56,46 @@ fn item(attributes: &str, place: &str, message: &str) {
 }
 
 #[test]
+fn only_a_field_of_modules_is_stacked() {
+    let name = "expected the name of the leading axis by which the module is stacked: write `stacked = \"expert\"`";
+    field("#[module(stacked = 3)]", "3", name);
+    field("#[module(stacked = expert)]", "expert", name);
+    field("#[module(stacked = \"\")]", "\"\"", name);
+    field("#[module(stacked = \"... in\")]", "\"... in\"", name);
+    field(
+        "#[module(stacked = \"a\", stacked = \"b\")]",
+        "stacked",
+        "`stacked` is written twice: remove one",
+    );
+    let belongs = "`stacked` belongs on a field of a module that holds modules: ";
+    field(
+        "#[param] #[module(stacked = \"expert\")]",
+        "\"expert\"",
+        &format!(
+            "{belongs}name the axis of an array in its own attribute, as in `#[param(\"expert in out\")]`"
+        ),
+    );
+    field(
+        "#[module(static, stacked = \"expert\")]",
+        "\"expert\"",
+        &format!("{belongs}remove it, because a static field has no arrays"),
+    );
+    item(
+        "#[module(stacked = \"expert\")]",
+        "stacked",
+        "`#[module(stacked)]` belongs on a field, not on the type",
+    );
+    refused(
+        "Pytree",
+        "struct Model { #[module(stacked = \"expert\")] field: Field }",
+        &[(
+            "\"expert\"",
+            &format!("{belongs}derive `Module` instead of `Pytree`"),
+        )],
+    );
+}
+
+#[test]
 fn a_field_has_one_kind() {
     field(
         "#[param] #[param]",
@@ -119,7 +159,7 @@ fn roles_belong_to_axes_one_to_one() {
     field(
         "#[module(roles(input))]",
         "roles",
-        "write `#[module(static)]` or `#[module(recursive)]` on a field; roles belong in `#[param(\"in out\", roles(input, output))]`",
+        "write `#[module(static)]`, `#[module(recursive)]` or `#[module(stacked = \"axis\")]` on a field; roles belong in `#[param(\"in out\", roles(input, output))]`",
     );
     item(
         "#[module(roles(input))]",
@@ -213,7 +253,7 @@ fn a_state_names_one_collection() {
 
 #[test]
 fn the_arguments_of_a_field_are_known() {
-    let takes = "write `#[module(static)]` or `#[module(recursive)]` on a field";
+    let takes = "write `#[module(static)]`, `#[module(recursive)]` or `#[module(stacked = \"axis\")]` on a field";
     let expected = format!("expected an argument: {takes}");
     field("#[module]", "module", &expected);
     field("#[module()]", "module()", &expected);
@@ -266,11 +306,11 @@ fn arguments_of_field_are_written_once() {
         &[
             (
                 "frozen",
-                "unknown argument `frozen`: write `#[module(static)]` or `#[module(recursive)]` on a field",
+                "unknown argument `frozen`: write `#[module(static)]`, `#[module(recursive)]` or `#[module(stacked = \"axis\")]` on a field",
             ),
             (
                 "parm",
-                "unknown argument `parm`: write `#[module(static)]` or `#[module(recursive)]` on a field; did you mean the attribute `#[param]`?",
+                "unknown argument `parm`: write `#[module(static)]`, `#[module(recursive)]` or `#[module(stacked = \"axis\")]` on a field; did you mean the attribute `#[param]`?",
             ),
             ("static", "`static` is written twice: remove one"),
         ],

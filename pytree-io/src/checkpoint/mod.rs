@@ -34,8 +34,8 @@ use crate::checkpoint::bytes::dtype_name;
 use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::source::Source;
 
-pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use crate::goal::Goal;
+pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use folder::{CheckpointFolder, FolderOptions, Saved, SavedMetric};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_as, load_with};

@@ -9,8 +9,8 @@ mod metrics_log;
 mod progress;
 mod ticks;
 
-pub use curves::{Curves, save_curves};
 pub use crate::goal::Goal;
+pub use curves::{Curves, save_curves};
 pub use early_stopping::{EarlyStopping, Verdict};
 pub use error::TrainingError;
 pub use metrics_log::{MetricsLog, MetricsRecord};

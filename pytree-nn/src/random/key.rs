@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
-use pytree_transform::{AbstractArray, DType, Tensor, ix, raw};
+use pytree_transform::{AbstractArray, DType, Tensor, ix, raw, stack};
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
@@ -32,6 +32,17 @@ use pytree_transform::{AbstractArray, DType, Tensor, ix, raw};
 #[doc(alias("jax.random.key", "jax.random.PRNGKey", "torch.Generator"))]
 #[derive(Clone, PartialEq)]
 pub struct Key(Tensor);
+
+impl From<Vec<Key>> for Key {
+    /// Stacks keys, so that `vmap` maps over them.
+    ///
+    /// # Panics
+    /// If there are no keys.
+    #[track_caller]
+    fn from(keys: Vec<Self>) -> Self {
+        stack(&keys)
+    }
+}
 
 impl Key {
     /// Returns the key of a seed, like `jax.random.key(seed)`.
@@ -64,7 +75,7 @@ impl Key {
         &self.0
     }
 
-    /// Returns `count` new keys.
+    /// Returns `count` new keys. For `vmap`, see [`split_stacked`](Self::split_stacked).
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -78,7 +89,7 @@ impl Key {
             .collect()
     }
 
-    /// Returns `count` new keys in a stack: `u32[count, 2]`.
+    /// Returns `count` new keys in a stack, over which `vmap` maps: `u32[count, 2]`.
     ///
     /// # Panics
     /// If this is a stack of keys.

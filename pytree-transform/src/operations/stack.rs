@@ -8,6 +8,8 @@ use crate::tensor::traceable::{Traceable, rebuild};
 
 /// Returns one pytree whose leaves are the leaves of all members, stacked along a new axis 0.
 ///
+/// The members are models or other pytrees. [`Tensor::stack`] stacks tensors along any axis.
+///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, stack, unstack};

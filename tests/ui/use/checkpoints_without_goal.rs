@@ -1,3 +1,5 @@
+//! Which metric is best has no default.
+
 use pytree::checkpoint::{CheckpointFolder, FolderOptions, Goal};
 
 fn main() {

@@ -376,7 +376,7 @@ impl Report {
         match origin.owner {
             // If an array has more axes than names, the model may be stacked.
             Owner::Module if scope.stacked == 0 && self.rank(origin) > fixed => format!(
-                "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`"
+                "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`, or write `#[module(stacked = \"name\")]` above the field that holds it"
             ),
             Owner::Module => {
                 let after = match scope.stacked {

@@ -163,6 +163,14 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// Returns the names of the leading axes of all arrays in the field at `position`, separated by spaces, if the field is
+    /// a stacked module. `#[module(stacked = "expert")]` gives a module the axes `expert ...`.
+    pub(crate) fn stacked_axes(self, position: usize) -> Option<&'a str> {
+        let axes = self.field_axes(position)?;
+        let is_module = matches!(self.field_kind(position), Some(FieldKind::Module));
+        axes.strip_suffix(" ...").filter(|_| is_module)
+    }
+
     /// Returns the roles that the field at `position` among the fields that are children declares for its axes, with
     /// the position of the role that belongs to any number of axes, if there is one.
     pub(crate) fn field_roles(self, position: usize) -> Option<(Roles, Option<usize>)> {
