@@ -244,7 +244,7 @@ fn cases() -> Vec<Case> {
             variance (-4., 4.) => |x, axis| x[0].variance_axes(axis);
             norm (-4., 4.) => |x, axis| x[0].norm_axes(axis);
             logsumexp (-4., 4.) => |x, axis| nn::logsumexp(&x[0], axis);
-            softmax (-4., 4.) => |x, axis| nn::softmax(&x[0], axis);
+            softmax (-4., 4.) => |x, axis| softmax(&x[0], axis);
             log_softmax (-4., 4.) => |x, axis| nn::log_softmax(&x[0], axis);
             standardize (-4., 4.) => |x, axis| nn::standardize(&x[0], axis, 1e-5);
             cumlogsumexp (-4., 4.) => |x, axis| x[0].cumlogsumexp(axis);

@@ -104,7 +104,7 @@ fn loops_and_branches_run_on_the_device() {
     let mock = Mock::new("mock:0");
     let x = device_put(&Tensor::from([1.0_f32, 2.0, 3.0]), &mock);
     mock.work();
-    let (sum, sums) = pytree::control::scan(
+    let (sum, sums) = scan(
         |sum: Tensor, x: Tensor| {
             let sum = sum + x;
             (sum.clone(), sum)

@@ -85,7 +85,7 @@ fn step(
     ((net, optimizer), loss)
 }
 
-type Gradient = pytree::Partition<Net>;
+type Gradient = Partition<Net>;
 
 /// Trains for some epochs, and returns the losses.
 fn train((mut net, mut optimizer): Trained, epochs: std::ops::Range<usize>) -> (Trained, Vec<f32>) {

@@ -69,6 +69,7 @@ mod p56_data_parallel;
 mod p57_sharded_transformer;
 mod p58_roles;
 mod p63_csv_crate;
+mod p64_stacked_members;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

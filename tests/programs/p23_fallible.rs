@@ -471,7 +471,7 @@ fn loops_return_the_error() -> Result<(), ForwardError> {
             let sum = sum + cubes(&x)?.sum();
             Ok((sum.clone(), sum))
         };
-        control::scan(step, Tensor::from(0.0_f64), inputs)
+        scan(step, Tensor::from(0.0_f64), inputs)
     };
     let (last, all) = sums(rows(&x))?;
     assert_eq!(last.item::<f64>(), 27.0);

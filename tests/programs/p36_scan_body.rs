@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree::axes::{NamedAxes, Scope};
-use pytree::control;
 use pytree::prelude::*;
 
 use crate::programs::panic_message;
@@ -44,7 +43,7 @@ impl Cell {
                 (hidden.clone(), hidden)
             }
         );
-        control::scan(body, start, xs.clone()).1
+        scan(body, start, xs.clone()).1
     }
 }
 
@@ -75,7 +74,7 @@ fn growing_carry_is_reported_with_its_axis() {
     let start = Tensor::zeros(DType::F32, [4]);
     let xs = Tensor::ones(DType::F32, [6, 3]);
     assert_eq!(
-        panic_message(|| control::scan(body, start, xs)),
+        panic_message(|| scan(body, start, xs)),
         "the closure: the result.0 is f32[7], expected [hidden] with hidden = 4 (from carry as [hidden]); \
          this is a mistake in the closure itself, at tests/programs/p36_scan_body.rs:LINE, and not in its arguments"
     );

@@ -114,7 +114,7 @@ fn adapters_are_trained_alone() {
 fn collections_show_their_own_names() {
     let mut rngs = Rngs::new(0);
     let model = Adapted::new(&mut rngs);
-    let summary = pytree::nn::summary(&model).to_string();
+    let summary = summary(&model).to_string();
     for kind in ["Param", "LoraParam", "LoraScale", "BatchStat"] {
         assert!(summary.contains(&format!("│ {kind}")), "{summary}");
     }

@@ -77,7 +77,7 @@ fn layers_of_ones_own_are_trained_with_others() {
         .collect();
     assert!(losses[19] < losses[0], "{losses:?}");
     assert_eq!(step.traces(), 1);
-    let state: pytree::Partition<Sequential> = partition::filter(&model, &Filter::any_state());
+    let state: Partition<Sequential> = partition::filter(&model, &Filter::any_state());
     assert_eq!(state["layers[0].calls"].item::<i32>(), 20);
     assert_ne!(state["layers[2].mean"], Tensor::zeros(DType::F32, [4]));
 }
@@ -111,7 +111,7 @@ fn row_is_a_module_like_any_other() {
     assert!(format!("{changed:?}").contains("mode: Eval"));
 
     // A summary, a checkpoint and a `vmap` of the whole `Sequential`.
-    let table = pytree::nn::summary(&model).to_string();
+    let table = summary(&model).to_string();
     assert!(table.contains("layers[0].inner.inner.weight"), "{table}");
     let path = std::env::temp_dir().join(format!("pytree-sequential-{}", std::process::id()));
     checkpoint::save(&path, &model).unwrap();

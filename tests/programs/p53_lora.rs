@@ -69,7 +69,7 @@ fn adapters_of_layers_are_trained_alone_and_merged() {
     assert_eq!(step.traces(), 1);
 
     // The weights that were trained before are unchanged, and the merged model has no adapters.
-    let weights = |model: &Sequential| -> pytree::Partition<Sequential> {
+    let weights = |model: &Sequential| -> Partition<Sequential> {
         partition::filter(model, &Filter::everything())
     };
     assert_eq!(weights(&lora.model), weights(&model));

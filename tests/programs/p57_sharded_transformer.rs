@@ -12,7 +12,7 @@ use pytree::prelude::*;
 type Block = TransformerBlock;
 type Trained = (Block, Optimizer<Block>);
 /// The new model and optimizer, the loss, and the gradient.
-type Step = (Trained, Tensor, pytree::Partition<Block>);
+type Step = (Trained, Tensor, Partition<Block>);
 
 /// One training step. Nothing in it mentions devices.
 fn step(((mut model, mut optimizer), x, y): (Trained, Tensor, Tensor)) -> Step {

@@ -208,7 +208,7 @@ fn own_layers_declare_their_roles() {
     }
     // Roles are not needed where they decide nothing.
     let bias = Filter::path("bias") & Filter::matrices();
-    let part: pytree::Partition<Undeclared> = partition::filter(&undeclared, &bias);
+    let part: Partition<Undeclared> = partition::filter(&undeclared, &bias);
     assert!(part.is_empty());
 }
 
@@ -252,14 +252,14 @@ fn model() -> Model {
 }
 
 /// The gradient with ones for all parameters.
-fn ones(model: &Model) -> pytree::Partition<Model> {
+fn ones(model: &Model) -> Partition<Model> {
     partition::filter(model, &Filter::param()).map(Tensor::ones_like)
 }
 
 fn changed(before: &Model, after: &Model) -> Vec<String> {
     let all = Filter::param();
-    let before: pytree::Partition<Model> = partition::filter(before, &all);
-    let after: pytree::Partition<Model> = partition::filter(after, &all);
+    let before: Partition<Model> = partition::filter(before, &all);
+    let after: Partition<Model> = partition::filter(after, &all);
     let pairs = before.iter_with_path().zip(after.leaves());
     let changed = pairs.filter(|((_, before), after)| *before != *after);
     changed.map(|((path, _), _)| path.to_string()).collect()

@@ -92,10 +92,10 @@ fn each_mistake_in_a_stack_is_reported_once() {
     let found = messages(&net);
     let expected = [
         "Net: 4 shapes do not match:",
-        "  first.bias is f32[5,2], expected [out]",
         "  blocks.experts[0].bias is f32[5,4,4], expected [layer expert out] with out = 3",
         "  blocks.experts[1].bias is f32[5,3,2], expected [layer expert ...] with expert = 4 (from blocks.router: f32[5,2,4]",
         "  blocks.plain.count is f32[], expected [layer ...] with layer = 5",
+        "  first.bias is f32[5,2], expected [out]",
     ];
     let mut lines: Vec<&str> = found.lines().collect();
     lines[1..].sort_unstable();

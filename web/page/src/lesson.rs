@@ -156,7 +156,7 @@ impl Lesson {
     /// Returns the leaves of the network: path, kind, dtype and shape, and whether a step of training changes the leaf.
     pub fn leaves(&self) -> Value {
         let trained = trained(&self.run.frozen).unwrap_or(Filter::nothing());
-        let trained: pytree::Partition<Network> = partition::filter(&self.run.network, &trained);
+        let trained: Partition<Network> = partition::filter(&self.run.network, &trained);
         let rows = summary(&self.run.network).rows;
         let rows = rows.iter().map(|row| {
             json!({
