@@ -63,7 +63,7 @@ impl Pooling {
     pub(crate) fn pool(self, x: &Tensor, mask: &Tensor, is_normalized: bool) -> Tensor {
         let mask = mask.expand_dims(-1);
         // Vectors of padding may be NaN.
-        let x = mask.select(x, &Tensor::zeros(x.dtype(), []));
+        let x = mask.select(x, Tensor::zeros(x.dtype(), []));
         match self {
             Self::Mean if is_normalized => x.sum_axes([1]),
             Self::Mean => x.sum_axes([1]) / mask.convert(x.dtype()).sum_axes([1]).maximum(1.0),

@@ -127,7 +127,7 @@ impl Sampling {
             let before = equal.sum_keep([-1]) - equal.cumsum(-1);
             let is_dropped = &equal.greater(0) & &before.greater_equal(kept - greater);
             let nothing = Tensor::full(DType::F32, [], f64::NEG_INFINITY);
-            logits = is_dropped.select(&nothing, &without_less(&logits, &least));
+            logits = is_dropped.select(&nothing, without_less(&logits, &least));
         }
         logits
     }
@@ -147,7 +147,7 @@ impl Sampling {
         } else {
             (key.gumbel(DType::F32, filtered.shape()) + &filtered).argmax(-1)
         };
-        is_right.select(&token, &Tensor::from(-1))
+        is_right.select(&token, Tensor::from(-1))
     }
 
     /// Returns the next token of each text, `i32[batch]`, and replaces the keys of the texts, a stack. So what is drawn for a text does

@@ -198,7 +198,7 @@ fn random_numbers_are_those_of_jax() {
             1.0,
             0.0,
         );
-        let lecun = Initializer::lecun_normal().initialize(&key, dtype, &[6, 4]);
+        let lecun = Initializer::lecun_normal().initialize(&key, dtype, [6, 4]);
         assert_steps(&what("lecun"), &lecun, &expected("lecun_normal"), 1.0, 0.0);
     }
 }

@@ -124,7 +124,7 @@ fn base_models_and_heads_load() {
                 .as_object()
                 .unwrap()
                 .values()
-                .last()
+                .next_back()
                 .unwrap()
                 .as_object()
                 .unwrap()
@@ -132,7 +132,7 @@ fn base_models_and_heads_load() {
                 .cloned()
                 .collect();
             let others = tensors.keys().filter(|name| {
-                !of_base.contains(&plain(name)) && !(is_causal && *name == "lm_head.weight")
+                !(of_base.contains(&plain(name)) || is_causal && *name == "lm_head.weight")
             });
             let others: Vec<&String> = others.collect();
             let pooler = report

@@ -17,7 +17,7 @@ impl Mlp {
 }
 
 fn linear(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Linear {
-    let weight = Initializer::lecun_normal().initialize(&rngs.params(), DType::F32, &[inputs, outputs]);
+    let weight = Initializer::lecun_normal().initialize(&rngs.params(), DType::F32, [inputs, outputs]);
     Linear { weight, bias: Tensor::zeros(DType::F32, [outputs]) }
 }
 
