@@ -77,7 +77,8 @@ pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// "Collected matrix derivative results", 2008, section 3.1).
 ///
 /// # Panics
-/// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.
+/// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64. Panics if the
+/// iteration does not converge; no matrix of finite numbers is known for which this happens.
 ///
 /// # Examples
 /// ```
@@ -89,7 +90,7 @@ pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// ```
 #[doc(alias("jnp.linalg.eigh", "np.linalg.eigh", "torch.linalg.eigh"))]
 #[must_use]
-#[panicking_twin(eigh, Shape | DType)]
+#[panicking_twin(eigh, Shape | DType | NotConverged)]
 #[track_caller]
 pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::eigh` to");
@@ -105,7 +106,8 @@ pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// results", 2008, section 3.2).
 ///
 /// # Panics
-/// Panics if there are fewer than two axes, or if the dtype is neither f32 nor f64.
+/// Panics if there are fewer than two axes, or if the dtype is neither f32 nor f64. Panics if the
+/// iteration does not converge; no matrix of finite numbers is known for which this happens.
 ///
 /// # Examples
 /// ```
@@ -116,7 +118,7 @@ pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// ```
 #[doc(alias("jnp.linalg.svd", "np.linalg.svd", "torch.linalg.svd"))]
 #[must_use]
-#[panicking_twin(svd, Shape | DType)]
+#[panicking_twin(svd, Shape | DType | NotConverged)]
 #[track_caller]
 pub fn try_svd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::svd` to");

@@ -350,7 +350,8 @@ pub struct LeastSquares {
 /// it is finite for equal singular values, too. Singular values that count as zeros do so in the derivatives, too.
 ///
 /// # Panics
-/// Panics if `a` is not a matrix, if `b` does not have as many rows, or if the dtypes are not both f32 or both f64.
+/// Panics if `a` is not a matrix, if `b` does not have as many rows, or if the dtypes are not both f32 or both f64. Panics if the
+/// iteration for singular values does not converge.
 ///
 /// # Examples
 /// ```
@@ -363,7 +364,7 @@ pub struct LeastSquares {
 /// ```
 #[doc(alias("jnp.linalg.lstsq", "np.linalg.lstsq", "torch.linalg.lstsq"))]
 #[must_use]
-#[panicking_twin(lstsq, Shape | DType)]
+#[panicking_twin(lstsq, Shape | DType | NotConverged)]
 #[track_caller]
 pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSquares, TensorError> {
     let operation = "apply `linalg::lstsq` to";

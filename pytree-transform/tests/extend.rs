@@ -384,3 +384,73 @@ fn operations_of_rules_have_the_line_of_the_call() {
         "{lines:?}"
     );
 }
+
+/// Returns its operand, or an error if a number is negative, as an iteration that does not converge.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Iteration;
+
+impl Primitive for Iteration {
+    fn name(&self) -> &'static str {
+        "iteration"
+    }
+    fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
+        Ok(vec![operands[0].clone()])
+    }
+    fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+        self.try_evaluate(operands).unwrap()
+    }
+    fn try_evaluate(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
+        let x = &operands[0];
+        if x.to_vec::<f32>().iter().any(|&x| x < 0.0) {
+            let fix = "pass positive numbers";
+            return Err(TensorError::not_converged("iterate", &[x.info()], fix));
+        }
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
+        (apply(self, &[&primals[0]]), tangents.to_vec())
+    }
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
+        unreachable!("the primitive is linear in no operand")
+    }
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        each_example(self, operands, axes)
+    }
+    fn lower(
+        &self,
+        _: &mut Block<'_>,
+        operands: &[Value],
+        _: &[&AbstractArray],
+    ) -> Result<Vec<Value>, TensorError> {
+        Ok(operands.to_vec())
+    }
+    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+#[test]
+fn evaluation_that_fails_is_an_error() {
+    let iterate = |x: &Tensor| apply(&Iteration, &[x]).remove(0);
+    let (good, bad) = (Tensor::from([1.0_f32, 2.0]), Tensor::from([1.0_f32, -2.0]));
+    assert_eq!(try_apply(&Iteration, &[&good]).unwrap()[0], good);
+    let expected = "cannot iterate f32[2]: the iteration did not converge; pass positive numbers";
+    let error = try_apply(&Iteration, &[&bad]).unwrap_err();
+    assert!(
+        matches!(error, TensorError::NotConverged { .. }),
+        "{error:?}"
+    );
+    assert_eq!(error.to_string(), expected);
+    let both = Tensor::stack(&[&good, &bad], 0);
+    let messages = [
+        catch(|| iterate(&bad)),
+        catch(|| jit(iterate)(&bad)),
+        catch(|| jit(move |x: &Tensor| iterate(&(x * 2.0)).sin())(&bad)),
+        catch(|| grad(|x: &Tensor| iterate(x).sum())(&bad)),
+        catch(|| vmap(|x: Tensor| iterate(&x))(both)),
+    ];
+    for caught in messages {
+        let message = caught.unwrap_err().message;
+        assert!(message.contains(expected), "{message}");
+    }
+}

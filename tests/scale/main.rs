@@ -18,6 +18,7 @@
 )]
 
 mod equations;
+mod factorizations;
 mod leaves;
 mod measure;
 mod memory;

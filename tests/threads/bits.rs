@@ -1,6 +1,7 @@
 //! The same bits for every number of threads, compiled or not.
 
 use pytree::convolution::{Convolution, Padding};
+use pytree::linalg;
 use pytree::pooling::Pooling;
 use pytree::prelude::*;
 
@@ -44,6 +45,15 @@ fn reductions(x: Vec<Tensor>) -> Vec<Tensor> {
         (&y * &y).mean_axes([0]),
         y.max_axes([0]),
     ]
+}
+
+fn factorizations(x: Vec<Tensor>) -> Vec<Tensor> {
+    let (q, r) = linalg::qr(&x[0]);
+    let (w, v) = linalg::eigh(&x[0]);
+    let (u, s, v_t) = linalg::svd(&x[0]);
+    let definite = x[0].matmul(&x[0].t()) + Tensor::eye(x[0].dtype(), 150);
+    let solved = linalg::solve(&x[0], &x[0].t());
+    vec![q, r, w, v, u, s, v_t, linalg::cholesky(&definite), solved]
 }
 
 fn softmax(x: Vec<Tensor>) -> Vec<Tensor> {
@@ -109,7 +119,7 @@ fn pooling(x: Vec<Tensor>) -> Vec<Tensor> {
 }
 
 /// Functions by name, with the shapes of their arguments: all do enough to be divided among threads.
-const PROGRAMS: [(&str, &[&[usize]], Function); 21] = [
+const PROGRAMS: [(&str, &[&[usize]], Function); 22] = [
     ("reductions of long columns", &[&[400, 1200]], reductions),
     ("reductions of odd rows", &[&[1403, 333]], reductions),
     ("reductions of narrow rows", &[&[90_003, 5]], reductions),
@@ -163,6 +173,7 @@ const PROGRAMS: [(&str, &[&[usize]], Function); 21] = [
         depthwise_convolution,
     ),
     ("pooling", &[&[8, 60, 60, 20]], pooling),
+    ("factorizations", &[&[150, 150]], factorizations),
 ];
 
 #[test]

@@ -1,77 +1,15 @@
-//! Matrices of f64 in column-major order, on which the orthogonal factorizations compute.
-//!
-//! The orthogonal factorizations compute in f64 also for matrices of f32. So the squares of elements of f32 neither
-//! overflow nor underflow, and the only error of a result of f32 is almost always its last rounding.
+//! Columns of f64, on which the orthogonal factorizations compute. A matrix is a list of its columns, in one array.
 
 use crate::kernels::real::Real;
 
-/// A matrix in column-major order.
-#[derive(Clone, Debug)]
-pub(crate) struct Columns {
-    pub(crate) rows: usize,
-    pub(crate) elements: Vec<f64>,
-}
-
-impl Columns {
-    /// Returns ones on the diagonal and zeros elsewhere.
-    pub(crate) fn identity(rows: usize, columns: usize) -> Self {
-        let mut elements = vec![0.0; rows * columns];
-        for element in elements
-            .iter_mut()
-            .step_by(rows + 1)
-            .take(rows.min(columns))
-        {
-            *element = 1.0;
-        }
-        Self { rows, elements }
-    }
-
-    /// Reads a matrix in row-major order, and divides its elements by `unit`.
-    pub(crate) fn load<T: Real>(matrix: &[T], rows: usize, unit: f64) -> Self {
-        let columns = matrix.len() / rows;
-        let elements = (0..matrix.len())
-            .map(|position| matrix[position % rows * columns + position / rows].to_f64() / unit)
-            .collect();
-        Self { rows, elements }
-    }
-
-    /// Writes the columns in the given order to a matrix in row-major order.
-    pub(crate) fn store<T: Real>(&self, order: &[usize], target: &mut [T]) {
-        for (row, line) in target.chunks_exact_mut(order.len()).enumerate() {
-            for (element, &column) in line.iter_mut().zip(order) {
-                *element = T::from_f64(self.column(column)[row]);
-            }
+/// Writes columns with `rows` rows to a matrix in row-major order.
+pub(crate) fn store<T: Real>(columns: &[f64], rows: usize, target: &mut [T]) {
+    let count = columns.len() / rows;
+    for (row, line) in target.chunks_exact_mut(count).enumerate() {
+        for (element, &found) in line.iter_mut().zip(columns[row..].iter().step_by(rows)) {
+            *element = T::from_f64(found);
         }
     }
-
-    pub(crate) fn count(&self) -> usize {
-        self.elements.len() / self.rows
-    }
-
-    pub(crate) fn column(&self, column: usize) -> &[f64] {
-        &self.elements[column * self.rows..][..self.rows]
-    }
-
-    pub(crate) fn column_mut(&mut self, column: usize) -> &mut [f64] {
-        &mut self.elements[column * self.rows..][..self.rows]
-    }
-
-    /// Returns the columns before `column`, and the columns from `column` on.
-    pub(crate) fn split_at_mut(&mut self, column: usize) -> (&mut [f64], &mut [f64]) {
-        self.elements.split_at_mut(column * self.rows)
-    }
-
-    /// Returns two columns. `first` is less than `second`.
-    pub(crate) fn pair_mut(&mut self, first: usize, second: usize) -> [&mut [f64]; 2] {
-        let rows = self.rows;
-        let (left, right) = self.split_at_mut(second);
-        [&mut left[first * rows..][..rows], &mut right[..rows]]
-    }
-}
-
-/// Returns whether no element is NaN or infinite.
-pub(crate) fn are_finite<T: Real>(elements: &[T]) -> bool {
-    elements.iter().all(|element| element.to_f64().is_finite())
 }
 
 /// Returns the power of two below the greatest absolute value, or the least normal number. A matrix that is divided by
@@ -100,12 +38,5 @@ pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
 pub(crate) fn add_multiple(target: &mut [f64], factor: f64, column: &[f64]) {
     for (target, element) in target.iter_mut().zip(column) {
         *target += factor * element;
-    }
-}
-
-/// Replaces `x` and `y` by `cosine·x - sine·y` and `sine·x + cosine·y`.
-pub(crate) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
     }
 }

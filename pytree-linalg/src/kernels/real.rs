@@ -1,20 +1,16 @@
 //! The element types of matrices.
 
-use std::ops::{DivAssign, Mul, Neg, SubAssign};
-
+use faer::traits::RealField;
 use pytree_transform::extend::MatrixElement;
 
 /// An element type of matrices: `f32` or `f64`.
-pub(crate) trait Real:
-    MatrixElement + Copy + Neg<Output = Self> + Mul<Output = Self> + SubAssign + DivAssign
-{
+pub(crate) trait Real: MatrixElement + RealField + Copy {
     const ZERO: Self;
     const ONE: Self;
     const NAN: Self;
 
-    fn sqrt(self) -> Self;
-    fn abs(self) -> Self;
-    fn is_finite(self) -> bool;
+    /// Returns whether the reciprocal is zero, infinite or not exact to the last digits.
+    fn has_no_reciprocal(self) -> bool;
     fn to_f64(self) -> f64;
     fn from_f64(number: f64) -> Self;
 }
@@ -32,14 +28,8 @@ macro_rules! real {
             const ONE: Self = 1.0;
             const NAN: Self = $float::NAN;
 
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-            fn abs(self) -> Self {
-                self.abs()
-            }
-            fn is_finite(self) -> bool {
-                self.is_finite()
+            fn has_no_reciprocal(self) -> bool {
+                !self.recip().is_normal()
             }
             fn to_f64(self) -> f64 {
                 self as f64

@@ -14,8 +14,8 @@ use crate::primitives::matrices::{
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
-/// Returns the lower triangular matrix `L` of `A = L Lᵀ`. Reads only the lower triangle of `A`. The elements above the
-/// diagonal are zeros. If `A` is not positive definite or has NaN, the lower triangle is NaN.
+/// Returns the lower triangular matrix `L` of `A = L Lᵀ`. Reads only one triangle of `A`, which is symmetric. The elements
+/// above the diagonal are zeros. If `A` is not positive definite or has NaN, the lower triangle is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cholesky;
 
@@ -42,17 +42,10 @@ impl Primitive for Cholesky {
         let operand = &operands[0];
         let size = operand.shape()[operand.rank() - 1];
         vec![with_real!(operand.dtype(), T => {
-            let mut memory = Vec::new();
+            let mut memory = kernels::memory_for_cholesky::<T>(size);
             each_matrix::<T>(operand, &[size, size], |matrix, target| {
                 target.copy_from_slice(matrix);
-                let is_definite = kernels::cholesky(target, size, size, &mut memory);
-                for (row, line) in target.chunks_exact_mut(size).enumerate() {
-                    let (lower, upper) = line.split_at_mut(row + 1);
-                    upper.fill(0.0);
-                    if !is_definite {
-                        lower.fill(T::NAN);
-                    }
-                }
+                kernels::cholesky(target, size, &mut memory);
             })
         })]
     }

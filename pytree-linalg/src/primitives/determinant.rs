@@ -34,10 +34,10 @@ pub(crate) fn determinant(operand: &Tensor) -> Result<Tensor, TensorError> {
 
 const OPERATION: &str = "take the determinant of";
 
-fn determinant_of<T: Real>(matrix: &[T], size: usize, memory: &mut Vec<T>) -> T {
+fn determinant_of<T: Real>(matrix: &[T], size: usize) -> T {
     let mut packed = matrix.to_vec();
     let mut permutation = vec![0; size];
-    kernels::lu(&mut packed, size, &mut permutation, memory);
+    kernels::lu(&mut packed, size, &mut permutation);
     let product = packed
         .iter()
         .step_by(size + 1)
@@ -134,9 +134,8 @@ impl Primitive for Determinant {
             return vec![Tensor::ones(result.dtype, &result.shape)];
         }
         vec![with_real!(operand.dtype(), T => {
-            let mut memory = Vec::new();
             each_matrix::<T>(operand, &[], |matrix, target| {
-                target[0] = determinant_of(matrix, size, &mut memory);
+                target[0] = determinant_of(matrix, size);
             })
         })]
     }

@@ -7,10 +7,10 @@ use pytree_transform::extend::{
 };
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
-use crate::kernels::symmetric;
+use crate::kernels::spectra::Eigen;
 use crate::primitives::matrices::{
-    adjoint, batch_of_one, check_real, diagonal, elements, identity, not_linear, product,
-    square_length, with_lengths, with_real,
+    adjoint, batch_of_one, check_real, diagonal, elements, identity, not_converged, not_linear,
+    or_panic, product, square_length, with_lengths, with_real,
 };
 
 /// Returns the eigenvalues of symmetric matrices `[…, n, n]` in ascending order, `[…, n]`, and their eigenvectors as
@@ -46,6 +46,10 @@ impl Primitive for Eigh {
     }
 
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+        or_panic(self.try_evaluate(operands))
+    }
+
+    fn try_evaluate(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let operand = &operands[0];
         let size = operand.shape()[operand.rank() - 1];
         let of_values = with_lengths(operand.info(), &[size]);
@@ -56,14 +60,16 @@ impl Primitive for Eigh {
                 let matrices = elements::<T>(operand).chunks_exact(size * size);
                 let values = values.chunks_exact_mut(size);
                 let vectors = vectors.chunks_exact_mut(size * size);
+                let mut eigen = Eigen::new(size);
                 for ((matrix, values), vectors) in matrices.zip(values).zip(vectors) {
-                    symmetric::eigh::<T>(matrix, size, values, vectors);
+                    let done = eigen.compute::<T>(matrix, values, vectors);
+                    done.map_err(|_| not_converged(OPERATION, operand))?;
                 }
             }
-            vec![
+            Ok(vec![
                 Tensor::new(&of_values.shape[..], values),
                 Tensor::new(operand.shape(), vectors),
-            ]
+            ])
         })
     }
 

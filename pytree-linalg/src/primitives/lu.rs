@@ -77,14 +77,13 @@ impl Lu {
     fn evaluate_as<T: Real>(operand: &Tensor) -> Vec<Tensor> {
         let info = positions(operand.info());
         let size = operand.shape()[operand.rank() - 1];
-        let mut memory = Vec::new();
         let mut permutations = vec![0_i32; info.len()];
         let mut rows = permutations.chunks_exact_mut(size.max(1));
         let mut pivots = Vec::with_capacity(info.len());
         let packed = each_matrix::<T>(operand, &[size, size], |matrix, target| {
             target.copy_from_slice(matrix);
             let permutation = rows.next().unwrap_or_default();
-            kernels::lu(target, size, permutation, &mut memory);
+            kernels::lu(target, size, permutation);
             pivots.extend(kernels::pivots(permutation));
         });
         vec![

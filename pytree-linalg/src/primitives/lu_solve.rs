@@ -65,7 +65,6 @@ impl LuSolve {
         right: &[T],
         target: &mut [T],
         columns: usize,
-        memory: &mut Vec<T>,
     ) {
         let size = permutation.len();
         let lengths = [size, columns];
@@ -74,10 +73,10 @@ impl LuSolve {
             let mut solved = right.to_vec();
             UPPER
                 .transposed()
-                .solve(factors, size, &mut solved, lengths, memory);
+                .solve(factors, size, &mut solved, lengths);
             LOWER
                 .transposed()
-                .solve(factors, size, &mut solved, lengths, memory);
+                .solve(factors, size, &mut solved, lengths);
             for (line, &position) in solved.chunks_exact(columns).zip(permutation) {
                 target[row(position)..][..columns].copy_from_slice(line);
             }
@@ -86,8 +85,8 @@ impl LuSolve {
         for (line, &position) in target.chunks_exact_mut(columns).zip(permutation) {
             line.copy_from_slice(&right[row(position)..][..columns]);
         }
-        LOWER.solve(factors, size, target, lengths, memory);
-        UPPER.solve(factors, size, target, lengths, memory);
+        LOWER.solve(factors, size, target, lengths);
+        UPPER.solve(factors, size, target, lengths);
     }
 
     fn evaluate_as<T: Real>(
@@ -97,7 +96,6 @@ impl LuSolve {
         right: &Tensor,
     ) -> Tensor {
         let mut found = vec![T::ZERO; right.len()];
-        let mut memory = Vec::new();
         if !found.is_empty() {
             let [size, columns] = lengths(right);
             let matrices = elements::<T>(factors).chunks_exact(size * size);
@@ -107,7 +105,7 @@ impl LuSolve {
             for (((matrix, permutation), right), target) in
                 matrices.zip(permutations).zip(right).zip(targets)
             {
-                self.solve((matrix, permutation), right, target, columns, &mut memory);
+                self.solve((matrix, permutation), right, target, columns);
             }
         }
         Tensor::new(right.shape(), found)

@@ -45,6 +45,20 @@ pub(crate) fn check_real(
     Ok(())
 }
 
+/// Returns the error of an iteration that has not converged.
+pub(super) fn not_converged(operation: &'static str, operand: &Tensor) -> TensorError {
+    let fix = "add small numbers to the matrix, and report it: no matrix of finite numbers is known for which this happens";
+    TensorError::not_converged(operation, &[operand.info()], fix)
+}
+
+/// Returns the results of an evaluation, and panics with its error.
+pub(super) fn or_panic(results: Result<Vec<Tensor>, TensorError>) -> Vec<Tensor> {
+    match results {
+        Ok(results) => results,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Returns the lengths of the last two axes, or an error if there are fewer axes.
 pub(crate) fn matrix_lengths(
     operation: &'static str,

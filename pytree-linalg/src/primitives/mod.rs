@@ -10,6 +10,8 @@
 mod cholesky;
 mod determinant;
 mod eigh;
+#[cfg(test)]
+mod hard_tests;
 mod implicit;
 mod least_squares;
 mod lowering;

@@ -8,7 +8,7 @@ use pytree_transform::extend::{
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
-use crate::kernels::reflections;
+use crate::kernels::reflections::Reflections;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
     Part, adjoint, batch_of_one, check_real, count, elements, lengths, matrix_lengths, not_linear,
@@ -105,8 +105,9 @@ impl Primitive for Qr {
                 let matrices = elements::<T>(operand).chunks_exact(m * n);
                 let q = q.chunks_exact_mut(m * k);
                 let r = r.chunks_exact_mut(k * n);
+                let mut reflections = Reflections::new([m, n]);
                 for ((matrix, q), r) in matrices.zip(q).zip(r) {
-                    reflections::qr::<T>(matrix, [m, n], q, r);
+                    reflections.compute::<T>(matrix, q, r);
                 }
             }
             shaped(&infos, results)

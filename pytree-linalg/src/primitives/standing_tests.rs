@@ -15,7 +15,7 @@ const SIZES: [usize; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 13, 21, 33, 64];
 
 /// A matrix of the standing set: a name, and each element by its row and column and the number of rows. Each matrix is
 /// symmetric, so that all factorizations apply.
-type Sample = (&'static str, fn(usize, usize, usize) -> f64);
+pub(super) type Sample = (&'static str, fn(usize, usize, usize) -> f64);
 
 /// Returns a number between -1 and 1 that looks random and depends on the order of neither argument.
 fn noise(row: usize, column: usize) -> f64 {
@@ -87,7 +87,7 @@ fn scales(dtype: DType) -> [f64; 4] {
 
 /// A matrix in row-major order, in f64.
 #[derive(Clone)]
-struct Matrix {
+pub(super) struct Matrix {
     rows: usize,
     columns: usize,
     elements: Vec<f64>,
@@ -174,7 +174,7 @@ impl Matrix {
 }
 
 /// One matrix of the standing set, as it is after rounding to its dtype, and what its errors are compared with.
-struct Check {
+pub(super) struct Check {
     name: String,
     matrix: Tensor,
     /// The elements divided by `scale`.
@@ -183,10 +183,17 @@ struct Check {
     epsilon: f64,
     /// The distance of subnormal numbers, divided by `scale`.
     smallest: f64,
+    /// The bound of an error, divided by the size, the norm of the matrix and the machine epsilon.
+    pub(super) threshold: f64,
 }
 
 impl Check {
-    fn new((name, element): Sample, [rows, columns]: [usize; 2], dtype: DType, scale: f64) -> Self {
+    pub(super) fn new(
+        (name, element): Sample,
+        [rows, columns]: [usize; 2],
+        dtype: DType,
+        scale: f64,
+    ) -> Self {
         let size = rows.max(columns);
         let matrix = Matrix::new(rows, columns, |i, j| element(i, j, size) * scale).tensor(dtype);
         let (epsilon, smallest) = match dtype {
@@ -200,12 +207,14 @@ impl Check {
             scale,
             epsilon,
             smallest: smallest / scale,
+            threshold: THRESHOLD,
         }
     }
 
     fn assert_small(&self, error: &Matrix, what: &str) {
         let size = error.rows.max(error.columns).max(self.exact.rows) as f64;
-        let bound = THRESHOLD * size * (self.exact.norm() * self.epsilon + 4.0 * self.smallest);
+        let bound =
+            self.threshold * size * (self.exact.norm() * self.epsilon + 4.0 * self.smallest);
         let found = error.norm();
         assert!(
             found <= bound,
@@ -216,7 +225,7 @@ impl Check {
 
     fn assert_orthonormal(&self, columns: &Matrix, what: &str) {
         let found = columns.identity_minus_gram().norm();
-        let bound = THRESHOLD * columns.rows as f64 * self.epsilon;
+        let bound = self.threshold * columns.rows as f64 * self.epsilon;
         assert!(
             found <= bound,
             "{}: {what}: {found:e} above {bound:e}",
@@ -229,7 +238,7 @@ impl Check {
         values.iter().map(|value| value / self.scale).collect()
     }
 
-    fn eigh(&self) {
+    pub(super) fn eigh(&self) {
         let (values, vectors) = eigh(&self.matrix).unwrap();
         let (values, vectors) = (self.scaled_values(&values), Matrix::of(&vectors, 1.0));
         let residual = self.exact.times(&vectors).minus(&vectors.scaled(&values));
@@ -238,7 +247,7 @@ impl Check {
         assert!(values.is_sorted(), "{}: {values:?}", self.name);
     }
 
-    fn svd(&self) {
+    pub(super) fn svd(&self) {
         let [u, s, v_t] = svd(&self.matrix).unwrap();
         let (u, v) = (Matrix::of(&u, 1.0), Matrix::of(&v_t, 1.0).transposed());
         let s = self.scaled_values(&s);
@@ -254,7 +263,7 @@ impl Check {
         );
     }
 
-    fn qr(&self) {
+    pub(super) fn qr(&self) {
         let (q, r) = qr(&self.matrix).unwrap();
         let (q, r) = (Matrix::of(&q, 1.0), Matrix::of(&r, self.scale));
         self.assert_small(&q.times(&r).minus(&self.exact), "Q R - A");
@@ -267,7 +276,7 @@ impl Check {
         assert!(below.norm() <= 0.0, "{}: R is not triangular", self.name);
     }
 
-    fn lu(&self) {
+    pub(super) fn lu(&self) {
         let factors = lu(&self.matrix).unwrap();
         let packed = factors.packed.convert(DType::F64).to_vec::<f64>();
         let order = factors.permutation.to_vec::<i32>();

@@ -7,10 +7,10 @@ use pytree_transform::extend::{
 };
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
-use crate::kernels::singular;
+use crate::kernels::spectra::Singular;
 use crate::primitives::matrices::{
     adjoint, batch_of_one, check_real, diagonal, elements, identity, lengths, matrix_lengths,
-    not_linear, product, shaped, with_lengths, with_real,
+    not_converged, not_linear, or_panic, product, shaped, with_lengths, with_real,
 };
 
 /// Returns the matrices of `A = U diag(s) Vᵀ`: for `A` of the shape `[m, n]` and k = min(m, n), `U: [m, k]`, `s: [k]` in
@@ -80,6 +80,10 @@ impl Primitive for Svd {
     }
 
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+        or_panic(self.try_evaluate(operands))
+    }
+
+    fn try_evaluate(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let operand = &operands[0];
         let [m, n] = lengths(operand);
         let k = m.min(n);
@@ -92,11 +96,13 @@ impl Primitive for Svd {
                 let u = u.chunks_exact_mut(m * k);
                 let s = s.chunks_exact_mut(k);
                 let v_t = v_t.chunks_exact_mut(k * n);
+                let mut singular = Singular::new([m, n]);
                 for (((matrix, u), s), v_t) in matrices.zip(u).zip(s).zip(v_t) {
-                    singular::svd::<T>(matrix, [m, n], u, s, v_t);
+                    let done = singular.compute::<T>(matrix, u, s, v_t);
+                    done.map_err(|_| not_converged(OPERATION, operand))?;
                 }
             }
-            shaped(&infos, results)
+            Ok(shaped(&infos, results))
         })
     }
 

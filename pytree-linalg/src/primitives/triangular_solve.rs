@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Strides, Tangents, Value, apply,
-};
+use faer::{MatMut, MatRef};
+use pytree_transform::extend::{Block, Examples, Operand, Primitive, Tangents, Value, apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::real::Real;
@@ -87,10 +86,9 @@ impl TriangularSolve {
         size: usize,
         elements: &mut [T],
         [rows, columns]: [usize; 2],
-        memory: &mut Vec<T>,
     ) {
-        let by_matrix = Strides::row_major(size);
-        let strides = Strides::row_major(columns);
+        let matrix = MatRef::from_row_major_slice(matrix, size, size);
+        let right = MatMut::from_row_major_slice_mut(elements, rows, columns);
         // `X A = B` is `Aᵀ Xᵀ = Bᵀ`.
         let is_left = self.side == Side::Left;
         let is_turned = self.is_transposed == is_left;
@@ -98,23 +96,17 @@ impl TriangularSolve {
             is_lower: (self.triangle == Triangle::Lower) != is_turned,
             has_unit_diagonal: self.has_unit_diagonal,
         };
-        let by_matrix = if is_turned {
-            by_matrix.transposed()
+        let matrix = if is_turned {
+            matrix.transpose()
         } else {
-            by_matrix
+            matrix
         };
-        let (strides, count) = if is_left {
-            (strides, columns)
+        let right = if is_left {
+            right
         } else {
-            (strides.transposed(), rows)
+            right.transpose_mut()
         };
-        kernels::solve_triangular(
-            part,
-            (matrix, by_matrix),
-            (elements, strides),
-            [size, count],
-            memory,
-        );
+        kernels::solve_triangular(part, matrix, right);
     }
 
     /// Solves the system for a batch of `B` and a single `A`: the examples become more columns of `B`, or more rows.
@@ -169,12 +161,11 @@ impl Primitive for TriangularSolve {
         let size = matrix.shape()[matrix.rank() - 1];
         vec![with_real!(right.dtype(), T => {
             let mut found = elements::<T>(right).to_vec();
-            let mut memory = Vec::new();
             if !found.is_empty() {
                 let matrices = elements::<T>(matrix).chunks_exact(size * size);
                 let parts = found.chunks_exact_mut(lengths[0] * lengths[1]);
                 for (matrix, found) in matrices.zip(parts) {
-                    self.solve(matrix, size, found, lengths, &mut memory);
+                    self.solve(matrix, size, found, lengths);
                 }
             }
             Tensor::new(right.shape(), found)

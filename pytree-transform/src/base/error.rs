@@ -144,6 +144,16 @@ pub enum TensorError {
         /// A summary of the elements of each operand.
         operands: Box<str>,
     },
+    /// An iteration ended before its result was exact.
+    #[error("cannot {operation} {}: the iteration did not converge; {fix}", operands(.found))]
+    NotConverged {
+        /// The operation as a verb phrase for messages, for instance `take the singular values of`.
+        operation: &'static str,
+        /// The dtypes and shapes of the operands.
+        found: Vec<AbstractArray>,
+        /// How to change the operands.
+        fix: &'static str,
+    },
     /// An equation has no form in StableHLO.
     #[error("cannot lower `{operation}` of {} at {line} to StableHLO: {problem}; {fix}", operands(.found))]
     Lowering {
@@ -255,6 +265,20 @@ impl TensorError {
             operation: name_of(operation),
             found: cloned(operands),
             expected,
+        }
+    }
+
+    /// Creates the error for an iteration that has not converged, for the evaluation rules of primitives; see
+    /// [`try_evaluate`](crate::extend::Primitive::try_evaluate).
+    pub fn not_converged(
+        operation: &'static str,
+        operands: &[&AbstractArray],
+        fix: &'static str,
+    ) -> Self {
+        Self::NotConverged {
+            operation: name_of(operation),
+            found: cloned(operands),
+            fix,
         }
     }
 

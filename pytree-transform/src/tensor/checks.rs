@@ -210,7 +210,7 @@ pub(crate) fn evaluate(
     line: &'static Location<'static>,
     equation: Option<&dyn Display>,
 ) -> Result<Outputs<Array>, TensorError> {
-    let results = evaluation::evaluate(primitive, operands.clone());
+    let results = evaluation::try_evaluate(primitive, operands.clone())?;
     let runs_bodies = !primitive.bodies().is_empty();
     for result in &results {
         if !result.dtype().is_float() {

@@ -16,15 +16,24 @@ use pytree_kernels::base::narrow::{is_narrow, narrowed, wide, widened, write_par
 use pytree_kernels::primitives::strided;
 use smallvec::SmallVec;
 
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::tensor::primitive::{Division, Outputs, Primitive, one};
 
 /// The bytes of the widened operands and results of a part.
 const PART: usize = 256 << 10;
 
+/// Evaluates a primitive, and panics if the computation fails; see [`try_evaluate`].
+#[inline]
+pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
+    or_panic(try_evaluate(primitive, operands))
+}
+
 /// Evaluates a primitive. If the primitive does not accept narrow dtypes, widens the operands that have a narrow dtype,
 /// and converts each result to the dtype that the shape rule returns.
-pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
+pub(crate) fn try_evaluate(
+    primitive: &dyn Primitive,
+    operands: Operands,
+) -> Result<Outputs<Array>, TensorError> {
     let is_narrow = |operand: &Arc<Array>| is_narrow(operand.dtype());
     let accepts_narrow = primitive.accepts_narrow() || primitive.widens_parts();
     let accepts_halves = primitive.accepts_halves()
@@ -32,16 +41,16 @@ pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs
             .iter()
             .all(|it| it.dtype().is_float() || !is_narrow(it));
     if accepts_narrow || accepts_halves || !operands.iter().any(is_narrow) {
-        return primitive.evaluate(operands);
+        return primitive.try_evaluate(operands);
     }
     let infos: SmallVec<[&AbstractArray; 4]> =
         operands.iter().map(|operand| &operand.info).collect();
     let expected = or_panic(primitive.abstract_evaluation(&infos));
     if let Some(division) = primitive.division(&infos) {
-        return one(divided(primitive, &operands, &division, &expected[0]));
+        return Ok(one(divided(primitive, &operands, &division, &expected[0])));
     }
     let results = primitive
-        .evaluate(operands.iter().map(wide_operand).collect())
+        .try_evaluate(operands.iter().map(wide_operand).collect())?
         .into_iter()
         .zip(expected);
     let converted = results.map(|(result, expected)| {
@@ -51,7 +60,7 @@ pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs
             narrowed(&result, expected.dtype)
         }
     });
-    converted.collect()
+    Ok(converted.collect())
 }
 
 /// Returns an operand in the dtype in which kernels compute.

@@ -207,6 +207,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// instead of this rule.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
+    /// Computes the results as [`evaluate`](Self::evaluate) does, or returns the error of a computation that failed.
+    fn try_evaluate(&self, operands: Operands) -> Result<Outputs<Array>, TensorError> {
+        Ok(self.evaluate(operands))
+    }
+
     /// **JVP**: returns the results and their tangents. A tangent of `None` means zeros.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 

@@ -252,7 +252,7 @@ fn evaluate(
     let results = if checks::active() {
         checks::evaluate(primitive, operands, line, None)?
     } else {
-        evaluation::evaluate(primitive, operands)
+        evaluation::try_evaluate(primitive, operands)?
     };
     Ok(results.into_iter().map(Tensor::from_array).collect())
 }

@@ -133,6 +133,16 @@ pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
     /// are converted to the dtypes that [`shape`](Self::shape) returns for the original operands.
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor>;
 
+    /// Computes the results as [`evaluate`](Self::evaluate) does, or returns the error of a computation that can fail, for
+    /// instance [`TensorError::NotConverged`]. If the results are computed at once, [`try_apply`] returns the error. In a compiled
+    /// program, and for [`apply`], the error is the message of a panic. The default calls `evaluate`.
+    ///
+    /// # Errors
+    /// Returns the errors of the implementation.
+    fn try_evaluate(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
+        Ok(self.evaluate(operands))
+    }
+
     /// Returns the results and their tangents for the given tangents of the operands. `None` stands for zeros.
     ///
     /// All operations of this rule and of the following ones have the line of the call of [`apply`], also those of functions that
@@ -293,10 +303,16 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        // The message of a panic has the line of the caller.
+        self.rule("evaluation")
+            .run(|| or_panic(self.try_evaluate(operands)))
+    }
+
+    fn try_evaluate(&self, operands: Operands) -> Result<Outputs<Array>, TensorError> {
         let operands: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
         let expected = self.expected(operands.iter().map(Tensor::info));
         let rule = self.rule("evaluation");
-        let results = rule.run(|| self.primitive.evaluate(&operands));
+        let results = rule.run(|| self.primitive.try_evaluate(&operands))?;
         // An operand that is a result, and that nothing else holds, is not copied.
         drop(operands);
         rule.check("results", &results, &expected, |result, expected| {
@@ -307,7 +323,7 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
             drop(result);
             Arc::unwrap_or_clone(array)
         };
-        results.into_iter().map(array).collect()
+        Ok(results.into_iter().map(array).collect())
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
