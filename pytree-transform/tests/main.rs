@@ -18,6 +18,7 @@ mod effects;
 mod environment;
 mod extend;
 mod extremes;
+mod failures;
 mod gradients;
 mod host;
 mod jit;

@@ -93,22 +93,59 @@ fn start_error_is_raised_at_the_call() {
         panic_of(|| jit(double)(x.clone())),
         "cannot run `double` on mock:0: the device reported: no stream"
     );
-    let mut lost = x.clone();
-    let step = jit_mut(|x: &mut Tensor| *x = &*x * 2.0);
-    mock.fail(When::Run, DeviceError::failed("no stream"));
-    let message = panic_of(|| step(&mut lost));
-    assert!(
-        message.ends_with(
-            "no stream; the `&mut` arguments have lost their tensors: load a checkpoint"
-        ),
-        "{message}"
-    );
     mock.fail(When::Run, DeviceError::failed("no stream"));
     let message = panic_of(|| x.sin());
     assert_eq!(
         message,
         "cannot run `sin` on mock:0: the device reported: no stream"
     );
+}
+
+#[test]
+fn failed_step_loses_only_donated_buffers() {
+    let mock = Mock::new("mock:0");
+    let put = |numbers: [f32; 2]| device_put(&Tensor::from(numbers), &mock);
+    fn update((model, x): (&mut Vec<Tensor>, Tensor)) {
+        model[0] = &model[0] * &x;
+        model[1] = &model[1] + &x;
+        model[2] = &model[2] - &model[3];
+    }
+    let step = jit_mut(update).on(&mock.device);
+    let shared = put([3.0, 4.0]);
+    // One buffer is on the device alone, one has another handle, one is on the host, and one is only read.
+    let model = || {
+        let on_host = Tensor::from([5.0_f32, 6.0]);
+        vec![put([1.0, 2.0]), shared.clone(), on_host, put([7.0, 8.0])]
+    };
+    let x = || Tensor::from([2.0_f32, 2.0]);
+    step((&mut model(), x()));
+    let elements = |model: &[Tensor]| -> Vec<Result<Vec<f32>, String>> {
+        let read = |it: &Tensor| it.try_to_vec().map_err(|error| error.to_string());
+        model.iter().map(read).collect()
+    };
+    let whole = elements(&model());
+
+    // Nothing has begun: the arguments are whole, and the step can be repeated.
+    let mut kept = model();
+    mock.fail(When::Put, DeviceError::out_of_memory("2 bytes"));
+    assert!(panic_of(|| step((&mut kept, x()))).contains("cannot put f32[2] on mock:0"));
+    assert_eq!(elements(&kept), whole);
+    step((&mut kept, x()));
+    assert_eq!(kept[0].to_vec::<f32>(), [2.0, 4.0]);
+
+    let mut lost = model();
+    mock.fail(When::Run, DeviceError::failed("no stream"));
+    assert!(panic_of(|| step((&mut lost, x()))).ends_with("no stream"));
+    let found = elements(&lost);
+    assert_eq!(found[1..], whole[1..]);
+    let message = found[0].clone().unwrap_err();
+    assert_eq!(
+        message,
+        "cannot read f32[2], a result of `device_put`, on mock:0: its memory was donated to `update`, which failed; load a checkpoint"
+    );
+    let message = panic_of(|| &lost[0] + 1.0);
+    assert!(message.starts_with("cannot use f32[2]"), "{message}");
+    assert!(panic_of(|| step((&mut lost, x()))).starts_with("cannot use f32[2]"));
 }
 
 #[test]

@@ -178,6 +178,11 @@ fn elementwise() -> Vec<Case> {
     ]
 }
 
+/// Narrow numbers are compared with 0, and the results take half the memory of the numbers or as much. Bools are counted as they are.
+fn truth_values(dtype: DType) -> usize {
+    usize::from(dtype != DType::Bool && dtype.bytes() <= 2)
+}
+
 /// Operations along axes.
 #[rustfmt::skip]
 fn along_axes() -> Vec<Case> {
@@ -197,6 +202,10 @@ fn along_axes() -> Vec<Case> {
         case("any of the last axis", |x, _| x.any_axes([1])),
         case("argmax of the first axis", |x, _| x.argmax(0)),
         case("argmax of the last axis", |x, _| x.argmax(1)),
+        case("argmax of a vector", |x, _| x.reshape([-1]).argmax(0)),
+        case("argmin of two columns", |x, _| x.reshape([-1, 2]).argmin(0)),
+        case("count_nonzero", |x, _| x.count_nonzero()).beside(truth_values),
+        case("count_nonzero of the last axis", |x, _| x.count_nonzero_axes(1)).beside(truth_values),
         case("argmin of the last axis", |x, _| x.argmin(1)),
         case("cumsum of the first axis", |x, _| x.cumsum(0)),
         case("cumsum of the last axis", |x, _| x.cumsum(1)),

@@ -223,10 +223,6 @@ pub fn not_widened(dtype: DType) -> ! {
     bug(format_args!("a wide dtype, found {dtype}"))
 }
 
-/// An array of at least this many bytes is allocated only after a trial. Smaller arrays are allocated without a trial,
-/// because a system that cannot grant so little memory cannot run the program at all.
-const TRIED: usize = 64 << 20;
-
 /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length 0
 /// counts as length 1, so no stride is greater than the result.
 #[inline]
@@ -267,25 +263,14 @@ pub fn too_large(operation: &str, info: &AbstractArray) -> String {
 /// Returns whether an array is small enough to be allocated without a trial.
 #[inline]
 pub fn is_surely_granted(info: &AbstractArray) -> bool {
-    spanned_bytes(info).is_some_and(|bytes| bytes < TRIED)
+    spanned_bytes(info).is_some_and(|bytes| bytes < memory::TRIED)
 }
 
 /// Returns whether the system grants the memory of an array. Without this trial, a failed allocation of a `Vec` would
 /// abort the process.
 #[inline]
 pub fn is_granted(info: &AbstractArray) -> bool {
-    let bytes = info.len().checked_mul(info.dtype.bytes());
-    bytes.is_some_and(is_bytes_granted)
-}
-
-/// Returns whether the system grants this many bytes.
-pub fn is_bytes_granted(bytes: usize) -> bool {
-    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
-}
-
-#[cold]
-fn no_memory(info: &AbstractArray) -> ! {
-    panic!("{}", too_large("allocate", info))
+    memory::is_granted(info.bytes())
 }
 
 impl Array {
@@ -393,7 +378,7 @@ impl Array {
         // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
         // the process if the allocation fails, so try a fallible allocation first.
         if !is_surely_granted(info) && !is_granted(info) {
-            no_memory(info);
+            memory::refused(info);
         }
         with_bits!(info.dtype, T => Self::from_bits(info.dtype, &info.shape, vec![T::default(); info.len()]))
     }

@@ -237,6 +237,12 @@ impl AbstractArray {
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
+    /// Returns the size of all elements in bytes. A size that does not fit `usize` is the greatest `usize`.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.len().saturating_mul(self.dtype.bytes())
+    }
+
     /// Returns whether the array has no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -12,6 +12,13 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
+use crate::base::array::too_large;
+use crate::base::dtype::AbstractArray;
+
+/// An array of at least this many bytes is allocated only after a trial. Smaller arrays are allocated without a trial,
+/// because a system that cannot grant so little memory cannot run the program at all.
+pub(crate) const TRIED: usize = 64 << 20;
+
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
@@ -62,6 +69,40 @@ pub fn release() -> usize {
     let released = std::mem::replace(&mut *pool, empty);
     drop(pool);
     released.bytes
+}
+
+fn is_granted_beside_pool(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Returns whether the system grants this many bytes, if necessary after the pool has freed its memory.
+pub fn is_granted(bytes: usize) -> bool {
+    is_granted_beside_pool(bytes) || (release() > 0 && is_granted_beside_pool(bytes))
+}
+
+/// Checks that a program can allocate this many bytes, in the memory of the pool or of the system.
+///
+/// # Panics
+/// If the system does not grant them.
+pub fn check_granted(bytes: usize) {
+    let missing = if bytes < TRIED {
+        0
+    } else {
+        bytes.saturating_sub(held())
+    };
+    if missing >= TRIED && !is_granted_beside_pool(missing) {
+        release();
+        assert!(
+            is_granted_beside_pool(bytes),
+            "cannot run a compiled function: {bytes} bytes of memory for its values are not available; use a smaller batch, or drop tensors that are not needed"
+        );
+    }
+}
+
+/// Reports that the system has no memory for an array.
+#[cold]
+pub(crate) fn refused(info: &AbstractArray) -> ! {
+    panic!("{}", too_large("allocate", info))
 }
 
 /// Gives the memory of a freed array to the pool, which stores it or frees it.

@@ -253,9 +253,13 @@ pub fn widened(array: &Array) -> Cow<'_, Array> {
     Cow::Owned(wide)
 }
 
-/// Returns a row of elements of a narrow array, in the dtype in which kernels compute.
+/// Returns a row of elements of a narrow array, in the dtype in which kernels compute. Bools become i32.
 pub fn widened_part(array: &Array, range: Range<usize>) -> Array {
     let (dtype, length) = (array.dtype(), range.len());
+    if dtype == DType::Bool {
+        let ones = extended(array, range, |bit: bool| u32::from(bit));
+        return Array::from_bits(DType::I32, [length], ones);
+    }
     let data = if let Some(half) = Half::of(dtype) {
         let mut numbers = reused::<f32>(length);
         half.widen(&array.bits()[range], &mut numbers);

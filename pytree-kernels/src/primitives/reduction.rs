@@ -15,11 +15,11 @@ use std::ops::{Add, Mul, Range};
 use pytree_base::bug::expect_some;
 
 use self::truth::truths;
-use crate::base::array::{Array, give_back, reused, with_wide};
+use crate::base::array::{Array, give_back, reused, with_type, with_wide};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
-use crate::base::narrow::{wide, widened_part, write_part};
+use crate::base::narrow::{is_narrow, wide, widened_part, write_part};
 use crate::base::shape::{AxisList, without_axes};
 use crate::base::threads::{self, share_rows};
 use crate::primitives::strided;
@@ -530,12 +530,20 @@ pub fn reduce(reduction: Reduction, operand: &Array, dtype: DType, axes: &[usize
     }
 }
 
-/// Returns the positions of the first extrema along an axis, as i32.
+/// Returns the positions of the first extrema along an axis, as i32. Narrow dtypes are accepted.
 pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
     let shape = operand.shape();
     let (length, inner) = (shape[axis], shape[axis + 1..].iter().product());
     let result = AbstractArray::new(DType::I32, without_axes(shape, &[axis]));
     let mut result = Array::reused(&result);
+    if is_narrow(operand.dtype()) {
+        let extrema = extrema(extremum, operand, operand.dtype(), &[axis]);
+        with_type!(operand.dtype(), T => {
+            let (elements, extrema) = (operand.elements::<T>(), extrema.elements());
+            first_positions(Pass::new(length, inner), elements, extrema, result.elements_mut());
+        });
+        return result;
+    }
     let pass = Pass::new(length, inner);
     with_wide!(operand.dtype(), T => {
         let (elements, positions) = (operand.elements::<T>(), result.elements_mut());
@@ -545,6 +553,37 @@ pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
         }
     });
     result
+}
+
+/// Writes the first position of each extremum, or of NaN, in its row or column. Elements of a narrow dtype need not be widened for
+/// that.
+fn first_positions<T: Copy + PartialEq>(
+    Pass { length, inner, .. }: Pass,
+    elements: &[T],
+    extrema: &[T],
+    positions: &mut [i32],
+) {
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    let is_first = |element: T, extremum: T| element == extremum || element != element;
+    let (size, inner) = ((length * inner).max(1), inner.max(1));
+    let extrema = extrema.chunks_exact(inner);
+    let blocks = elements.chunks_exact(size).zip(extrema);
+    for (positions, (block, extrema)) in positions.chunks_exact_mut(inner).zip(blocks) {
+        if let ([position], [extremum]) = (&mut *positions, extrema) {
+            let mut row = block.iter().zip(0..);
+            let found = row.find(|(element, _)| is_first(**element, *extremum));
+            *position = expect_some(found, "the extremum to be an element of its row").1;
+            continue;
+        }
+        positions.fill(-1);
+        for (row, at) in block.chunks_exact(inner).zip(0..) {
+            for ((position, &extremum), &element) in positions.iter_mut().zip(extrema).zip(row) {
+                if *position < 0 && is_first(element, extremum) {
+                    *position = at;
+                }
+            }
+        }
+    }
 }
 
 /// Writes the positions of the first extrema. `start` and `combine` define the extremum.
@@ -620,6 +659,43 @@ mod tests {
     use crate::base::bits::with_bits;
     use crate::base::narrow::{narrowed, widened};
     use crate::primitives::elementwise::converted;
+
+    #[test]
+    fn arguments_of_narrow_elements_are_those_of_wide_ones() {
+        let dtypes = [
+            DType::BF16,
+            DType::F16,
+            DType::I8,
+            DType::I16,
+            DType::U8,
+            DType::U16,
+        ];
+        for dtype in dtypes {
+            for shape in [
+                &[7][..],
+                &[70_001],
+                &[3, 5, 4],
+                &[20_000, 2],
+                &[2, 20_000],
+                &[4, 1],
+            ] {
+                let mut array = noise(dtype, shape);
+                if dtype.is_float() && array.info.len() > 20 {
+                    array.bits_mut::<u16>()[17] = 0x7fff;
+                    array.bits_mut::<u16>()[19] = 0xffff;
+                }
+                for (axis, extremum) in (0..shape.len()).flat_map(|axis| {
+                    [Extremum::Max, Extremum::Min].map(|extremum| (axis, extremum))
+                }) {
+                    assert_eq!(
+                        argument(extremum, &array, axis),
+                        argument(extremum, &widened(&array), axis),
+                        "{dtype} {shape:?} {axis}"
+                    );
+                }
+            }
+        }
+    }
 
     /// Numbers whose rounded sum depends on the order of the additions.
     fn noise(dtype: DType, shape: &[usize]) -> Array {

@@ -23,6 +23,12 @@ pub enum DeviceError {
         /// The message of the device's runtime.
         message: Box<str>,
     },
+    /// The memory of a buffer was donated to a program that failed.
+    #[error("its memory was donated to `{program}`, which failed; load a checkpoint")]
+    Donated {
+        /// The name of the program, or the line that compiled it.
+        program: Box<str>,
+    },
     /// The runtime of the device reported another error.
     #[error("the device reported: {message}")]
     Failed {

@@ -5,6 +5,7 @@
 
 mod builder;
 mod kernel;
+mod lent;
 mod products;
 mod schedule;
 mod short;
@@ -13,18 +14,21 @@ mod stages;
 mod tests;
 mod views;
 
+use std::ops::Range;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pytree_core::bug::{bug, expect_some, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::divided::Divided;
+use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::threads::{self, Piece};
 use pytree_kernels::fused::Kernel;
 use pytree_kernels::primitives::elementwise::short::ShortProgram;
 use smallvec::SmallVec;
 
 use self::kernel::FusedKernel;
+use self::lent::Lent;
 use self::products::join_products;
 use self::schedule::{Scheduled, schedule};
 use self::stages::{Share, Stage, arrange};
@@ -49,6 +53,10 @@ pub(crate) struct Executable {
     outputs: Vec<usize>,
     /// The program in the form that a loop runs, if it has one.
     short: Option<ShortProgram>,
+    /// The bytes of the value in each slot. Those of a constant count as none, because its memory stays.
+    bytes: Vec<usize>,
+    /// How the program runs on inputs that the caller lends. Computed when they are first lent.
+    lent: OnceLock<Lent>,
 }
 
 struct Step {
@@ -99,6 +107,16 @@ impl Work {
             Self::One(primitive) => evaluate(&**primitive, operands),
             Self::Collective(primitive, line) => at_line(line, || evaluate(&**primitive, operands)),
             Self::Kernel(kernel) => kernel.run(operands),
+        }
+    }
+
+    /// Returns whether the evaluation may fail although it has enough memory.
+    fn can_fail(&self) -> bool {
+        match self {
+            Self::One(primitive) => primitive.can_fail(),
+            // Another process may end.
+            Self::Collective(..) => true,
+            Self::Kernel(_) => false,
         }
     }
 
@@ -153,6 +171,10 @@ impl Program for Executable {
     fn short(&self) -> Option<&ShortProgram> {
         self.short.as_ref()
     }
+
+    fn needed(&self) -> usize {
+        self.needed_from(0)
+    }
 }
 
 impl Executable {
@@ -191,7 +213,14 @@ impl Executable {
             })
             .collect();
         steps.reverse();
+        let infos = jaxpr.variables.iter();
+        let mut bytes: Vec<usize> = infos.map(AbstractArray::bytes).collect();
+        for (variable, _) in &jaxpr.constants {
+            bytes[variable.index()] = 0;
+        }
         let mut executable = Self {
+            bytes,
+            lent: OnceLock::new(),
             slots: jaxpr.variables.len(),
             constants: jaxpr
                 .constants
@@ -229,11 +258,25 @@ impl Executable {
         }
         self.outputs.iter_mut().for_each(&mut number);
         self.slots = count;
+        let mut bytes = vec![0; count];
+        for (number, before) in numbers.iter().zip(&self.bytes) {
+            if let Some(slot) = number {
+                bytes[*slot] = *before;
+            }
+        }
+        self.bytes = bytes;
     }
 
     /// Runs the program on `inputs` and returns its outputs. Reuses the memory of an input if no other handle of the
     /// input exists. A loop may pass the same `values` to each run, so that they are allocated only once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        self.begin(values, inputs);
+        self.run_steps(0..self.steps.len(), values);
+        self.end(values)
+    }
+
+    /// Puts the constants and inputs into the memory of the program.
+    fn begin(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) {
         values.resize(self.slots, None);
         for (slot, array) in &self.constants {
             values[*slot] = Some(Arc::clone(array));
@@ -241,19 +284,28 @@ impl Executable {
         for (&slot, input) in pairs(&self.inputs, inputs, INPUTS) {
             values[slot] = Some(input);
         }
+    }
+
+    /// Runs the steps at the positions `range`, which contains each shared stage as a whole or not at all.
+    fn run_steps(&self, range: Range<usize>, values: &mut Slots) {
         let mut start = 0;
         for stage in &self.stages {
-            let steps = &self.steps[start..stage.end];
+            let [first, end] = [start, stage.end].map(|at| at.clamp(range.start, range.end));
             start = stage.end;
+            let steps = &self.steps[first..end];
             if stage.shares.is_empty() {
                 for step in steps {
                     let operands = step.operands(values);
                     step.keep(step.work.run(operands), values);
                 }
-            } else {
+            } else if !steps.is_empty() {
                 run_side_by_side(steps, &stage.shares, values);
             }
         }
+    }
+
+    /// Returns the outputs, and empties the memory of the program.
+    fn end(&self, values: &mut Slots) -> Vec<Arc<Array>> {
         let outputs = self
             .outputs
             .iter()

@@ -9,9 +9,8 @@ use pytree_kernels::primitives::reduction::Reduction;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, reductions};
-use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
-use crate::primitives::reduce::{reduce_as, sum};
+use crate::primitives::reduce::{reduce_as, sum_as};
 use crate::tensor::Tensor;
 
 /// Returns whether each element is true or nonzero.
@@ -47,7 +46,7 @@ pub(super) fn count_true(mask: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
             "convert the mask to i64 and take the sum: `.convert(DType::I64).sum()`",
         ));
     }
-    sum(&convert(mask, DType::I32)?, axes)
+    sum_as(DType::I32, mask, axes)
 }
 
 #[track_caller]

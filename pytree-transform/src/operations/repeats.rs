@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::array::is_bytes_granted;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::memory::is_granted;
 use pytree_kernels::base::narrow::wide;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
@@ -188,7 +188,7 @@ impl Tensor {
         let cut = |part: usize| part * least + part.min(longer);
         let mut places = Vec::new();
         let bytes = parts as u128 * (size_of::<usize>() + size_of::<Self>()) as u128;
-        let granted = usize::try_from(bytes).is_ok_and(is_bytes_granted);
+        let granted = usize::try_from(bytes).is_ok_and(is_granted);
         if !granted {
             return Err(TensorError::shape(
                 "array_split",

@@ -119,6 +119,10 @@ impl Primitive for Call {
         Some((self.0.recorder, &self.0.jaxpr))
     }
 
+    fn scratch(&self) -> usize {
+        self.0.needed()
+    }
+
     fn has_effect(&self) -> bool {
         self.0.has_effect
     }

@@ -134,6 +134,13 @@ impl Jaxpr {
         })
     }
 
+    /// Returns whether a run may fail; see [`Primitive::can_fail`](crate::tensor::primitive::Primitive::can_fail).
+    pub(crate) fn can_fail(&self) -> bool {
+        self.equations
+            .iter()
+            .any(|equation| equation.primitive.can_fail())
+    }
+
     /// Evaluates the jaxpr operation by operation, and returns the outputs. The inputs must have the recorded shapes
     /// and dtypes. The inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///

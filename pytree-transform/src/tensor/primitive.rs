@@ -355,6 +355,17 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         bug(format_args!("a rule of `{}` for a condition", self.name()))
     }
 
+    /// **Failure**: returns whether the evaluation may panic although it has enough memory, because it runs code of the user, or
+    /// because its operands may have values that it rejects.
+    fn can_fail(&self) -> bool {
+        self.has_effect() || self.bodies().iter().any(|(_, body)| body.can_fail())
+    }
+
+    /// **Memory**: returns how many bytes the bodies need at most at a time.
+    fn scratch(&self) -> usize {
+        0
+    }
+
     /// Returns the elementwise operation. Returns `None` if the executor cannot fuse the primitive as an elementwise
     /// operation.
     fn elementwise(&self) -> Option<Elementwise> {

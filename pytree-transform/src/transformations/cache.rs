@@ -41,6 +41,10 @@ pub(crate) const DEFAULT_SIZE: usize = 4096;
 /// The number of newest entries that a call compares before it computes the hash.
 const NEWEST: usize = 4;
 
+/// Releases the operands of a program, which the caller lends: replaces the leaves of its arguments by placeholders, which are the leaves
+/// that remain if the program fails later.
+pub(crate) type Release<'a> = &'a mut dyn FnMut(Vec<Tensor>);
+
 /// The key of an entry: the argument's structure, shapes and dtypes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Signature {
@@ -107,18 +111,26 @@ impl Entry {
         }
     }
 
-    /// Evaluates the recorded function on concrete arrays directly, not operation by operation through `bind`.
-    pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+    /// Evaluates the recorded function on concrete arrays directly, not operation by operation through `bind`. If the caller lends the
+    /// operands, it passes the function that releases them.
+    pub(crate) fn run(
+        &self,
+        operands: Vec<Arc<Array>>,
+        release: Option<Release<'_>>,
+    ) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.body.jaxpr, operands);
         }
-        self.executable
-            .get_or_init(|| {
-                let executable = Arc::new(Executable::optimized(&self.body.jaxpr));
-                self.body.share(Arc::clone(&executable) as _);
-                executable
-            })
-            .run_in(&mut Slots::new(), operands)
+        let executable = self.executable.get_or_init(|| {
+            let executable = Arc::new(Executable::optimized(&self.body.jaxpr));
+            self.body.share(Arc::clone(&executable) as _);
+            executable
+        });
+        let Some(release) = release else {
+            return executable.run_in(&mut Slots::new(), operands);
+        };
+        let placeholders = vec![Tensor::from(false); operands.len()];
+        executable.run_lent(operands, &mut || release(placeholders.clone()))
     }
 
     /// Returns the recorded function as a module of StableHLO, whose inputs and outputs have the names of the leaves.

@@ -11,7 +11,7 @@ use pytree_core::level::has_read_captured;
 use pytree_core::{References, TreeDef, TreeError, Unrepeated};
 use pytree_kernels::base::array::Array;
 
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::call::call;
@@ -21,7 +21,7 @@ use crate::tensor::device::{self, Device};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
-use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
+use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Release, Signature};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::{Ending, Known, Origin, TracedCall, call_inside};
 use crate::transformations::placed::Place;
@@ -106,47 +106,53 @@ struct History {
 }
 
 impl<T, E> Compiled<T, E> {
-    /// Calls the function with the arguments `given`. Also returns the result of `release`, which is the rest of the
-    /// arguments.
+    /// Calls the function with the arguments `given`. Also returns the result of `divide`, which is what a program leaves of the
+    /// arguments while it runs.
     ///
-    /// `release` is called when the arguments are no longer needed. If `release` receives an entry, the program of this
-    /// entry runs next, and may reuse the memory of leaves that have no other handle.
+    /// A program may reuse the memory of leaves that have no other handle. With `release`, the arguments keep their leaves until the
+    /// program can no longer fail, and `release` then replaces the leaves by placeholders.
     ///
     /// # Errors
     /// Returns the result of the call if the function is traced and returns an error.
     pub(crate) fn run<G: Visited<Tensor>, S>(
         &self,
         given: G,
-        release: impl FnOnce(G, Option<&Entry>) -> S,
+        divide: impl FnOnce(G) -> S,
+        release: Option<fn(&mut S, &TreeDef, Vec<Tensor>)>,
     ) -> Result<(T, S), E> {
         if self.checks.any() {
-            return self.checks.within(|| self.run_now(given, release));
+            return self.checks.within(|| self.run_now(given, divide, release));
         }
-        self.run_now(given, release)
+        self.run_now(given, divide, release)
     }
 
     fn run_now<G: Visited<Tensor>, S>(
         &self,
         given: G,
-        release: impl FnOnce(G, Option<&Entry>) -> S,
+        divide: impl FnOnce(G) -> S,
+        release: Option<fn(&mut S, &TreeDef, Vec<Tensor>)>,
     ) -> Result<(T, S), E> {
         let mut attempts = Attempts::default();
         let (entry, leaves, references) = self.entry(&given, &mut attempts)?;
         if !is_evaluated(&entry, &leaves) {
-            let rest = release(given, None);
+            let rest = divide(given);
             return Ok((self.recorded(&entry, leaves, &references), rest));
         }
         entry.check_states(self.origin, &leaves);
         if entry.is_repeatable() {
             let entered = (entry, leaves, references);
             let value = self.run_repeatedly(&given, attempts, entered)?;
-            return Ok((value, release(given, None)));
+            return Ok((value, divide(given)));
         }
-        // The program is compiled before the arguments are released. So the caller keeps the arguments if the compiler
-        // returns an error.
         let place = self.place(&entry, &leaves);
-        let rest = release(given, Some(&entry));
-        let value = self.evaluate(&entry, &place, leaves, &references);
+        let mut rest = divide(given);
+        // Another thread may still prevent the writes of a program that writes references.
+        let release = release.filter(|_| !entry.outcome.writes());
+        let treedef = &entry.signature.treedef;
+        let lent = &mut rest;
+        let mut release = release.map(|release| move |leaves| release(lent, treedef, leaves));
+        let release = release.as_mut().map(|release| release as Release<'_>);
+        let value = self.evaluate(&entry, &place, leaves, &references, release);
         Ok((self.ending(&entry).with(value), rest))
     }
 
@@ -177,30 +183,17 @@ impl<T, E> Compiled<T, E> {
         place: &Place,
         leaves: Vec<Tensor>,
         references: &References,
+        release: Option<Release<'_>>,
     ) -> Result<T, TreeError> {
         if let Place::Device(placed) = place {
-            let results = placed.run(entry, leaves);
-            let results = results.unwrap_or_else(|error| self.could_not_run(entry, &error));
+            let results = or_panic(placed.run(entry, leaves, release));
             return (self.rebuild)(&entry.outcome, results, references);
         }
         let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves on the host");
         let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
-        let results = entry.run(arrays);
+        let results = entry.run(arrays, release);
         let results = results.into_iter().map(Tensor::from_shared).collect();
         (self.rebuild)(&entry.outcome, results, references)
-    }
-
-    /// Panics because a device could not start a program.
-    #[cold]
-    fn could_not_run(&self, entry: &Entry, error: &TensorError) -> ! {
-        let is_released = !entry.is_repeatable() && !entry.body.has_effect;
-        let lost = match self.origin.name {
-            "jit_mut" if is_released => {
-                "; the `&mut` arguments have lost their tensors: load a checkpoint"
-            }
-            _ => "",
-        };
-        panic!("{error}{lost}")
     }
 
     /// Runs a program that writes references. Runs the program again if another thread has written a reference after
@@ -214,7 +207,7 @@ impl<T, E> Compiled<T, E> {
         loop {
             let (entry, leaves, references) = entered;
             let place = self.place(&entry, &leaves);
-            match self.evaluate(&entry, &place, leaves, &references) {
+            match self.evaluate(&entry, &place, leaves, &references, None) {
                 Err(error)
                     if error.is_conflict() && !error.is_own_conflict() && entry.is_repeatable() => {
                 }

@@ -143,7 +143,7 @@ impl<A: Traceable> Visited<Tensor> for Owned<A> {
 impl<R> Compiled<R, R> {
     /// Calls the function with an argument that is passed by value or by reference.
     pub(crate) fn call(&self, argument: impl Visited<Tensor>) -> R {
-        match self.run(argument, |argument, _| drop(argument)) {
+        match self.run(argument, drop, None) {
             Ok((result, ())) | Err(result) => result,
         }
     }

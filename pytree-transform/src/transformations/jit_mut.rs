@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pytree_core::TreeDef;
 use pytree_core::boundary::unflatten_with_new_references;
 
 use crate::tensor::Tensor;
-use crate::tensor::checks;
-use crate::transformations::cache::Entry;
 use crate::transformations::compiled::{Compiled, compiled_options};
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
@@ -20,9 +19,10 @@ use crate::transformations::writing::{
 /// that it only reads, by value. For example, a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`.
 /// Each call then also updates running statistics and the counts of random streams.
 ///
-/// A result may overwrite the memory of an argument if nothing else holds this memory. For this reason, each `&mut`
-/// argument holds placeholders instead of its tensors while the program runs. If the function panics while it is
-/// traced, or if a callback panics while the program runs, the arguments are unchanged.
+/// A result may overwrite the memory of an argument if nothing else holds this memory. This happens only after the last callback, check and
+/// operation of another crate, and after the system has granted the memory of the results. So a call that panics leaves its arguments
+/// unchanged: while it is traced, in a callback, in a check, or because of too little memory. The exception is a device that fails while
+/// it runs the program: a buffer that was donated to it is lost, and each use of it is an error that names it.
 ///
 /// # Examples
 /// ```
@@ -80,24 +80,28 @@ type CompiledWriting<P, R> = Compiled<(<P as Parts>::Written, R), R>;
 
 type Call<P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync;
 
-/// Divides the arguments of a call, and returns the `&mut` arguments. If the program of `entry` runs next, stores
-/// placeholders in these arguments. The flattened leaves of the call are then the only handles of the tensors, so the
+/// The arguments of a call: those that it writes, and those that it only reads, until the call releases them.
+type Divided<'a, P> = (<P as Parts>::Places<'a>, Option<<P as Parts>::Read>);
+
+fn divide<P: Arguments>(arguments: Borrowed<'_, P>) -> Divided<'_, P> {
+    let (places, read) = P::divide(arguments.0);
+    (places, Some(read))
+}
+
+/// Stores placeholders in the `&mut` arguments. The flattened leaves of the call are then the only handles of the tensors, so the
 /// program may reuse the memory of these tensors.
-fn release<'a, P: Arguments>(arguments: Borrowed<'a, P>, entry: Option<&Entry>) -> P::Places<'a> {
-    let (mut places, _) = P::divide(arguments.0);
-    // If a callback or a check panics, the arguments must keep their values, so they get no placeholders.
-    let Some(entry) = entry.filter(|entry| !entry.body.has_effect && !checks::active()) else {
-        return places;
-    };
-    let treedef = &entry.signature.treedef;
-    let nothing = Tensor::from(false);
-    let leaves = vec![nothing; treedef.num_leaves()];
+fn release<P: Arguments>(
+    (places, read): &mut Divided<'_, P>,
+    treedef: &TreeDef,
+    placeholders: Vec<Tensor>,
+) {
+    *read = None;
     // If the type rejects the placeholders, the arguments keep their tensors, and the memory of these tensors is not
     // reused.
-    if let Ok((values, _)) = unflatten_with_new_references::<Tensor, P::Values>(treedef, leaves) {
-        P::store(&mut places, P::divide_values(values).0);
+    let values = unflatten_with_new_references::<Tensor, P::Values>(treedef, placeholders);
+    if let Ok((values, _)) = values {
+        P::store(places, P::divide_values(values).0);
     }
-    places
 }
 
 compiled_options!([P: Arguments, R: 'static] JitMut<P, R>, |arguments: P::Borrowed<'_>| &Borrowed::<P>(arguments));
@@ -106,14 +110,17 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
     fn of(compiled: CompiledWriting<P, R>) -> Self {
         let compiled = Arc::new(compiled);
         let inner = Arc::clone(&compiled);
-        let call =
-            move |arguments: P::Borrowed<'_>| match inner.run(Borrowed::<P>(arguments), release) {
-                Ok(((written, result), mut places)) => {
-                    P::store(&mut places, written);
-                    result
-                }
-                Err(failed) => failed,
-            };
+        let call = move |arguments: P::Borrowed<'_>| match inner.run(
+            Borrowed::<P>(arguments),
+            divide,
+            Some(release::<P>),
+        ) {
+            Ok(((written, result), (mut places, _))) => {
+                P::store(&mut places, written);
+                result
+            }
+            Err(failed) => failed,
+        };
         Self {
             compiled,
             call: Arc::new(call),

@@ -10,7 +10,7 @@ use crate::tensor::device::{
     Device, Layout, Mixed, Program, chosen, described, of_tensors, on_host,
 };
 use crate::tensor::{Tensor, checks};
-use crate::transformations::cache::Entry;
+use crate::transformations::cache::{Entry, Release};
 use crate::transformations::function::Origin;
 
 /// Where a call runs.
@@ -66,21 +66,22 @@ impl Placed {
         self.program.as_deref()
     }
 
-    /// Runs the program on leaves that are on the host or on the device.
+    /// Runs the program on leaves that are on the host or on the device. The caller that lends the leaves passes `release`.
     pub(crate) fn run(
         &self,
         entry: &Entry,
         leaves: Vec<Tensor>,
+        release: Option<Release<'_>>,
     ) -> Result<Vec<Tensor>, TensorError> {
         if let (Some(attached), Some(program)) = (self.device.attached(), &self.program) {
-            return program.run(attached, leaves);
+            return program.run(attached, leaves, release);
         }
         let arrays: Vec<Arc<Array>> = leaves
             .iter()
             .map(|leaf| leaf.value().cloned())
             .collect::<Result<_, _>>()?;
         let _host = on_host();
-        let results = entry.run(arrays).into_iter().map(Tensor::from_shared);
+        let results = entry.run(arrays, None).into_iter().map(Tensor::from_shared);
         results.map(|result| self.device.put(&result)).collect()
     }
 }

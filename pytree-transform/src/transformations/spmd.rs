@@ -239,7 +239,7 @@ fn run<A: Traceable, R: Traceable, E>(
         });
     }
     let leaves = moved(leaves, &recorded.inputs, options.mesh.device());
-    let results = or_panic(recorded.program.run(device, leaves));
+    let results = or_panic(recorded.program.run(device, leaves, None));
     let ending = Ending::of("spmd", options.line);
     Ok(rebuild_result(
         ending,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pytree_base::bug::bug;
+use smallvec::SmallVec;
 
 use super::{Fill, Kernel, Level, Number, Product, Step, Work};
 use crate::base::array::Array;
@@ -155,6 +156,18 @@ impl Kernel {
     /// Returns the inputs that results may overwrite.
     pub fn overwritten(&self) -> impl Iterator<Item = usize> {
         self.stores.iter().flat_map(|store| &store.takes).copied()
+    }
+
+    /// Returns the inputs that results overwrite if nothing else uses the memory of these inputs.
+    pub fn in_place(&self) -> impl Iterator<Item = usize> {
+        let mut taken: SmallVec<[usize; 4]> = SmallVec::new();
+        taken.extend(self.product.as_ref().map(|product| product.input));
+        self.stores.iter().filter_map(move |store| {
+            let mut free = store.takes.iter().filter(|input| !taken.contains(input));
+            let input = *free.next()?;
+            taken.push(input);
+            Some(input)
+        })
     }
 
     /// Returns whether each element of an input is read only to compute the elements of results at the same position.

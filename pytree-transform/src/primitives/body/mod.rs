@@ -199,6 +199,11 @@ impl Body {
         (!checks::active()).then(|| self.compiled().short())?
     }
 
+    /// Returns how many bytes a run of the function needs at most at a time, beside its operands.
+    pub(crate) fn needed(&self) -> usize {
+        self.compiled().needed()
+    }
+
     /// Stores a compiled program of the jaxpr for later runs. Does nothing if the body already has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
         // An error means that the body already has a program. This program computes the same results, so ignore the

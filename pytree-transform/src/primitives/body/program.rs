@@ -23,6 +23,9 @@ pub(crate) trait Program: Send + Sync {
     /// loop may pass the same `slots` to each run, so that they are allocated only once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 
+    /// Returns how many bytes a run needs at most at a time, beside its operands.
+    fn needed(&self) -> usize;
+
     /// Returns the program in the form that a loop runs, if it only computes elementwise with few elements.
     fn short(&self) -> Option<&ShortProgram> {
         None

@@ -428,6 +428,14 @@ impl Primitive for Cond {
         )
     }
 
+    fn scratch(&self) -> usize {
+        self.branches
+            .iter()
+            .map(|branch| branch.needed())
+            .max()
+            .unwrap_or(0)
+    }
+
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
     }

@@ -395,6 +395,10 @@ impl Primitive for Scan {
         )
     }
 
+    fn scratch(&self) -> usize {
+        self.body.needed()
+    }
+
     fn axis_names(&self) -> &[AxisName] {
         &self.body.axis_names
     }

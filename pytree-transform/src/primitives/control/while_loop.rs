@@ -408,6 +408,10 @@ impl Primitive for While {
         bind(&primitive, &with_condition(condition, operands, &places))
     }
 
+    fn scratch(&self) -> usize {
+        self.condition.needed().max(self.body.needed())
+    }
+
     fn axis_names(&self) -> &[AxisName] {
         &self.axis_names
     }

@@ -13,7 +13,7 @@ use crate::base::text_layout::Tuple;
 use crate::primitives::shape::check_positions;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};
@@ -129,11 +129,8 @@ impl Primitive for ArgExtremum {
         Ok(results.into_iter().skip(1).collect())
     }
 
-    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
-        let others = (0..operands[0].rank()).filter(|&axis| axis != self.axis);
-        let mut division = Division::along(operands[0], others)?;
-        division.result -= usize::from(division.result > self.axis);
-        Some(division)
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

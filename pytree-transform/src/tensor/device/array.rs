@@ -1,5 +1,6 @@
 //! An array on a device. It stores a copy of its elements on the host after they are first read.
 
+use std::any::Any;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
@@ -90,6 +91,26 @@ impl DeviceArray {
         Some(self.buffer.on_mesh()?.sharding())
     }
 
+    /// Returns the array that takes the place of this one when its buffer is donated to `program`. Each use of it is an error.
+    pub(super) fn donated_to(&self, program: &Arc<str>) -> Self {
+        let buffer = Box::new(Donated(Arc::clone(program)));
+        Self::new(
+            self.device.clone(),
+            self.info.clone(),
+            buffer,
+            &self.made_by,
+        )
+    }
+
+    /// Returns an error if the buffer was donated to a program that failed.
+    pub(super) fn check_kept(&self) -> Result<(), TensorError> {
+        let buffer: &dyn Any = &*self.buffer;
+        match buffer.downcast_ref::<Donated>() {
+            None => Ok(()),
+            Some(donated) => Err(self.failed("use", donated.error())),
+        }
+    }
+
     pub(super) fn buffer(&self) -> &dyn Buffer {
         &*self.buffer
     }
@@ -97,6 +118,24 @@ impl DeviceArray {
     /// Returns the buffer by value if `this` is the only handle of the array.
     pub(super) fn into_buffer(this: Arc<Self>) -> Result<Box<dyn Buffer>, Arc<Self>> {
         Arc::try_unwrap(this).map(|array| array.buffer)
+    }
+}
+
+/// Takes the place of a buffer that was donated to the program with this name, which failed.
+#[derive(Debug)]
+struct Donated(Arc<str>);
+
+impl Donated {
+    fn error(&self) -> DeviceError {
+        DeviceError::Donated {
+            program: (*self.0).into(),
+        }
+    }
+}
+
+impl Buffer for Donated {
+    fn read(&self) -> Result<Tensor, DeviceError> {
+        Err(self.error())
     }
 }
 

@@ -157,7 +157,7 @@ pub(crate) fn evaluate(
         Program::compile(attached, primitive.name(), jaxpr, &layout)
     })?;
     let operands = all.into_iter().cloned().collect();
-    Ok(program.run(attached, operands)?.into())
+    Ok(program.run(attached, operands, None)?.into())
 }
 
 /// Evaluates a primitive on the host. Transfers operands that are on a device.

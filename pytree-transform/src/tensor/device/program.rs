@@ -165,16 +165,29 @@ impl Program {
     }
 
     /// Runs the program. Transfers operands that are on the host. The program may reuse the memory of an operand that
-    /// has no other handle.
+    /// has no other handle. A caller that lends the operands holds one more handle of each, and drops it when `release` is called, with
+    /// the tensors that take the places of the operands if the run then fails.
     pub(crate) fn run(
         &self,
         device: &Arc<Attached>,
         operands: Vec<Tensor>,
+        release: Option<&mut dyn FnMut(Vec<Tensor>)>,
     ) -> Result<Vec<Tensor>, TensorError> {
         debug_assert_eq!(operands.len(), self.arity, "{INPUTS}");
+        let lent: Vec<Tensor> = match release {
+            None => Vec::new(),
+            Some(_) => operands.clone(),
+        };
+        // The operands are transferred before they are released.
+        let release = || {
+            if let Some(release) = release {
+                release(lent.into_iter().map(|it| self.left_of(it)).collect());
+            }
+        };
         if let (true, Some(executable)) = (self.is_plain, &self.executable) {
             let arrays = operands.into_iter().map(|it| device.array_of(it));
             let arrays = arrays.collect::<Result<_, _>>()?;
+            release();
             let results = self.execute(device, &**executable, arrays)?.into_iter();
             return Ok(results.map(Tensor::on_device).collect());
         }
@@ -192,6 +205,7 @@ impl Program {
             .read
             .iter()
             .map(|&position| expect_some(arrays[position].take(), OPERAND));
+        release();
         let results = match &self.executable {
             Some(executable) => self.execute(device, &**executable, operands.collect())?,
             None => Vec::new(),
@@ -202,6 +216,17 @@ impl Program {
         };
         let outputs = pairs(&self.outputs, forwarded, "a place for each output");
         Ok(outputs.map(output).map(Tensor::on_device).collect())
+    }
+
+    /// Returns what is left of a lent operand if the run fails: the operand itself, unless its buffer is donated. Such a buffer has three
+    /// handles: those of this operand, of the caller, and of the run.
+    fn left_of(&self, operand: Tensor) -> Tensor {
+        match operand.device_array() {
+            Some(array) if Arc::strong_count(array) == 3 => {
+                Tensor::on_device(Arc::new(array.donated_to(&self.name)))
+            }
+            _ => operand,
+        }
     }
 
     /// Returns for each operand the shape of the part that one device of a mesh holds in the compiled program. The entry is
@@ -267,6 +292,7 @@ impl Program {
         executable: &dyn Executable,
         operands: Vec<Arc<DeviceArray>>,
     ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
+        operands.iter().try_for_each(|array| array.check_kept())?;
         let count = operands.len();
         // A list without memory, because many calls donate nothing.
         let mut owned: Vec<Box<dyn Buffer>> = Vec::new();

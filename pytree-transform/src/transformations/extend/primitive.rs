@@ -393,6 +393,10 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
         Ok(values.into())
     }
 
+    fn can_fail(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.primitive.write_parameters(f)
     }
