@@ -120,7 +120,7 @@ type Statement = fn(&mut State, &Tensor);
 const STATEMENTS: [(usize, Statement); 9] = [
     (0, |m, x| m[0] = &m[0] * 2.0 + x),
     (1, |m, x| m[1] = m[1].at(ix![..2]).set(x.index(ix![..2]))),
-    (2, |m, x| m[2] = m[2].maximum(&x.dot(&m[0]))),
+    (2, |m, x| m[2] = m[2].maximum(x.dot(&m[0]))),
     (0, |m, _| m.swap(0, 2)),
     (1, |m, _| {
         let step = |sum: Tensor, x: Tensor| (&sum + &x, sum * x);

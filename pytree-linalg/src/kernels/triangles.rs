@@ -6,7 +6,9 @@
 use std::ops::Range;
 
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch};
+use faer::linalg::cholesky::llt::factor::{
+    LltRegularization, cholesky_in_place, cholesky_in_place_scratch,
+};
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve as triangular;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
@@ -76,7 +78,8 @@ pub(crate) fn cholesky<T: Real>(elements: &mut [T], size: usize, memory: &mut Me
     // In column-major order, faer has vectors of neighbouring elements. So the factor replaces the upper triangle.
     let matrix = MatMut::from_column_major_slice_mut(&mut *elements, size, size);
     let stack = MemStack::new(memory);
-    let found = cholesky_in_place(matrix, Default::default(), Par::Seq, stack, Spec::default());
+    let regularization = LltRegularization::default();
+    let found = cholesky_in_place(matrix, regularization, Par::Seq, stack, Spec::default());
     for row in 0..size {
         for column in 0..=row {
             let upper = std::mem::replace(&mut elements[column * size + row], T::ZERO);
