@@ -39,7 +39,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
         #errors
         #[automatically_derived]
         impl #generics #root::Collection for #ident #arguments #where_clause {
-            const NAME: &'static str = #name;
+            const NAME: &'static ::core::primitive::str = #name;
             const KIND: #root::LeafKind = #kind;
         }
     }

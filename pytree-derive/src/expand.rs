@@ -141,7 +141,7 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let statics = variant.statics().map(Field::name);
     let constants = axes::constants(input).map(|constant| {
         let name = constant.unraw().to_string();
-        quote!((#name, #constant as i128))
+        quote!((#name, #constant as ::core::primitive::i128))
     });
     quote! {
         #root::shape::NodeShape {
@@ -232,7 +232,7 @@ fn is_uniform(input: &Input<'_>) -> TokenStream {
     });
     quote! {
         #[inline]
-        fn __is_uniform() -> bool {
+        fn __is_uniform() -> ::core::primitive::bool {
             true #(#children)*
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     let none = TokenStream::new();
     let module = match input.macro_ {
         Macro::Module => {
-            let registry = quote!(&'static [(&'static str, #root::FieldKind)]);
+            let registry = quote!(&'static [(&'static ::core::primitive::str, #root::FieldKind)]);
             let module = stub(
                 input,
                 &none,
@@ -71,7 +71,7 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     );
     let binds = stub(
         input,
-        &quote!(const __NAME: u128,),
+        &quote!(const __NAME: ::core::primitive::u128,),
         &quote!(#root::axes::BindsAxis<__NAME>),
         &none,
     );

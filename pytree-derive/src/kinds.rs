@@ -111,7 +111,7 @@ impl<'a> Causes<'a> {
             }
         });
         let count = held.len();
-        let unfit = quote!(const __UNFIT: [bool; #count] = [#(#unfit),*];);
+        let unfit = quote!(const __UNFIT: [::core::primitive::bool; #count] = [#(#unfit),*];);
         let conditions: Vec<_> = (0..count)
             .map(|position| {
                 let around = std::iter::successors(Some(position), |at| held[*at].parent);

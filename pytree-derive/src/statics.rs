@@ -20,7 +20,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let none = TokenStream::new();
     if let Some(errors) = errors.into_tokens() {
         let body = quote! {
-            fn static_eq(&self, _: &Self) -> bool { true }
+            fn static_eq(&self, _: &Self) -> ::core::primitive::bool { true }
             fn static_hash(&self, _: &mut dyn ::core::hash::Hasher) {}
             fn static_show(&self, _: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                 ::core::result::Result::Ok(())
@@ -57,7 +57,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     );
     let from_data = from_data(&read);
     let body = quote! {
-        fn static_eq(&self, __other: &Self) -> bool { #eq }
+        fn static_eq(&self, __other: &Self) -> ::core::primitive::bool { #eq }
         fn static_hash(&self, __hasher: &mut dyn ::core::hash::Hasher) { #hash }
         fn static_show(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #show }
         fn static_data(&self) -> #root::StaticData { #data }

@@ -25,6 +25,7 @@ pub mod other_attributes;
 mod raw_identifiers;
 mod recursive;
 mod renamed_crate;
+mod shadowed_names;
 mod static_leaf_collection;
 mod through_facade;
 mod tuple_struct;

@@ -132,7 +132,7 @@ macro_rules! __leaf_methods {
                 ::std::option::Option::None => ::std::result::Result::Err(self),
             }
         }
-        fn type_name(&self) -> &'static str {
+        fn type_name(&self) -> &'static ::std::primitive::str {
             ::std::any::type_name::<Self>()
         }
         fn leaf_shape(&self) -> &'static $crate::shape::NodeShape {
@@ -160,13 +160,13 @@ macro_rules! __leaf_is_pytree {
                 $crate::__derive_0_1::Single::Leaf($crate::Leaf::array_info(self))
             }
             #[inline]
-            fn __is_uniform() -> bool {
+            fn __is_uniform() -> ::std::primitive::bool {
                 true
             }
         }
         impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {
             #[inline]
-            fn __is_plain() -> bool {
+            fn __is_plain() -> ::std::primitive::bool {
                 true
             }
             fn each_leaf<'__a, __F: ::std::ops::FnMut(&'__a Self)>(&'__a self, visit: &mut __F) {
@@ -176,7 +176,7 @@ macro_rules! __leaf_is_pytree {
                 &'__a self,
                 other: &'__a Self,
                 visit: &mut __F,
-            ) -> bool {
+            ) -> ::std::primitive::bool {
                 visit(self, other);
                 true
             }

@@ -103,7 +103,7 @@ fn walks(input: &Input<'_>) -> TokenStream {
     });
     quote! {
         #[inline]
-        fn __is_plain() -> bool {
+        fn __is_plain() -> ::core::primitive::bool {
             true #(#plain)*
         }
         #[inline]
@@ -117,7 +117,7 @@ fn walks(input: &Input<'_>) -> TokenStream {
             &'__a self,
             __other: &'__a Self,
             __visit: &mut __F,
-        ) -> bool {
+        ) -> ::core::primitive::bool {
             #pair
         }
         #[inline]

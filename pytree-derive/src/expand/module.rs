@@ -30,7 +30,7 @@ pub(super) fn module(input: &Input<'_>) -> TokenStream {
         let borrowed = quote!(#root::Registry::Borrowed(<Self as #root::ModuleType>::REGISTRY));
         (constant, borrowed)
     };
-    let registry = quote!(&'static [(&'static str, #root::FieldKind)]);
+    let registry = quote!(&'static [(&'static ::core::primitive::str, #root::FieldKind)]);
     let implement = |trait_: TokenStream, body: TokenStream| {
         implementation(input, &none, &trait_, &none, &body)
     };

@@ -110,8 +110,8 @@ impl Called<'_> {
                 #[diagnostic::on_unimplemented(message = #message, label = "this name has no length")]
                 trait #trait_ {}
                 #[diagnostic::do_not_recommend]
-                impl<__T: #root::axes::BindsAxis<#encoded> + ?Sized> #trait_ for __T {}
-                fn #function<__T: #trait_ + ?Sized>() {}
+                impl<__T: #root::axes::BindsAxis<#encoded> + ?::core::marker::Sized> #trait_ for __T {}
+                fn #function<__T: #trait_ + ?::core::marker::Sized>() {}
                 #call
             }});
         }

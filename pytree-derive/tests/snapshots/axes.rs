@@ -5,7 +5,7 @@ const _: () = {
     use __core::field::Fallback as _;
     const _: &[()] = {
         type __Probe = __core::field::Probe<Tensor>;
-        const __UNFIT: [bool; 1usize] = [
+        const __UNFIT: [::core::primitive::bool; 1usize] = [
             !(__core::field::Probe::<Tensor>::IS_MODULE
                 || __core::field::Probe::<Tensor>::IS_PARAM
                 || __core::field::Probe::<Tensor>::IS_STATE
@@ -46,7 +46,7 @@ const _: () = {
     };
     const _: &[()] = {
         type __Probe = __core::field::Probe<Option<Tensor>>;
-        const __UNFIT: [bool; 2usize] = [
+        const __UNFIT: [::core::primitive::bool; 2usize] = [
             !(__core::field::Probe::<Option<Tensor>>::IS_MODULE
                 || __core::field::Probe::<Option<Tensor>>::IS_PARAM
                 || __core::field::Probe::<Option<Tensor>>::IS_STATE
@@ -282,7 +282,7 @@ const _: () = {
         for<'__a> Option<Tensor>: __core::PytreeOf<__L>,
     {
         #[inline]
-        fn __is_plain() -> bool {
+        fn __is_plain() -> ::core::primitive::bool {
             true && <Tensor as __core::PytreeOf<__L>>::__is_plain()
                 && <Option<Tensor> as __core::PytreeOf<__L>>::__is_plain()
         }
@@ -307,7 +307,7 @@ const _: () = {
             &'__a self,
             __other: &'__a Self,
             __visit: &mut __F,
-        ) -> bool {
+        ) -> ::core::primitive::bool {
             match (self, __other) {
                 (
                     Self { query: __field_0, keys: __field_1, heads: __field_2 },
@@ -428,7 +428,10 @@ const _: () = {
     }
     #[automatically_derived]
     impl __core::ModuleType for Attention {
-        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[
+        const REGISTRY: &'static [(
+            &'static ::core::primitive::str,
+            __core::FieldKind,
+        )] = &[
             ("query", __core::FieldKind::Param),
             ("keys", __core::FieldKind::of::<Cache>()),
             ("heads", __core::FieldKind::Static),

@@ -5,7 +5,7 @@ const _: () = {
     use __core::field::Fallback as _;
     const _: &[()] = {
         type __Probe = __core::field::Probe<Linear>;
-        const __UNFIT: [bool; 1usize] = [
+        const __UNFIT: [::core::primitive::bool; 1usize] = [
             !(__core::field::Probe::<Linear>::IS_MODULE
                 || __core::field::Probe::<Linear>::IS_PARAM
                 || __core::field::Probe::<Linear>::IS_STATE
@@ -77,7 +77,7 @@ const _: () = {
     };
     const _: &[()] = {
         type __Probe = __core::field::Probe<f32>;
-        const __UNFIT: [bool; 1usize] = [
+        const __UNFIT: [::core::primitive::bool; 1usize] = [
             !(__core::field::Probe::<f32>::IS_MODULE
                 || __core::field::Probe::<f32>::IS_PARAM
                 || __core::field::Probe::<f32>::IS_STATE
@@ -324,7 +324,7 @@ const _: () = {
         for<'__a> f32: __core::PytreeOf<__L>,
     {
         #[inline]
-        fn __is_plain() -> bool {
+        fn __is_plain() -> ::core::primitive::bool {
             true && <Linear as __core::PytreeOf<__L>>::__is_plain()
                 && <f32 as __core::PytreeOf<__L>>::__is_plain()
         }
@@ -350,7 +350,7 @@ const _: () = {
             &'__a self,
             __other: &'__a Self,
             __visit: &mut __F,
-        ) -> bool {
+        ) -> ::core::primitive::bool {
             match (self, __other) {
                 (Self::Identity {}, Self::Identity {}) => true,
                 (Self::Linear { 0: __field_0 }, Self::Linear { 0: __field_0_other }) => {
@@ -458,6 +458,9 @@ const _: () = {
     }
     #[automatically_derived]
     impl __core::ModuleType for Layer {
-        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[];
+        const REGISTRY: &'static [(
+            &'static ::core::primitive::str,
+            __core::FieldKind,
+        )] = &[];
     }
 };

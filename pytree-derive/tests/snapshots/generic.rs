@@ -261,7 +261,10 @@ const _: () = {
         M: __core::field::ModuleField,
         [T; N]: __core::field::ParamField,
     {
-        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[
+        const REGISTRY: &'static [(
+            &'static ::core::primitive::str,
+            __core::FieldKind,
+        )] = &[
             ("inner", __core::FieldKind::Module),
             ("values", __core::FieldKind::Param),
             ("limit", __core::FieldKind::Static),

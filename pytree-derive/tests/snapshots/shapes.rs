@@ -12,9 +12,10 @@ impl Linear {
             trait __Bound {}
             #[diagnostic::do_not_recommend]
             impl<
-                __T: ::pytree_core::__derive_0_1::axes::BindsAxis<7304564u128> + ?Sized,
+                __T: ::pytree_core::__derive_0_1::axes::BindsAxis<7304564u128>
+                    + ?::core::marker::Sized,
             > __Bound for __T {}
-            fn __bound<__T: __Bound + ?Sized>() {}
+            fn __bound<__T: __Bound + ?::core::marker::Sized>() {}
             __bound::<Self>();
         }
         let __bind = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {

@@ -5,7 +5,7 @@ const _: () = {
     use __core::field::Fallback as _;
     const _: &[()] = {
         type __Probe = __core::field::Probe<Vec<Linear>>;
-        const __UNFIT: [bool; 2usize] = [
+        const __UNFIT: [::core::primitive::bool; 2usize] = [
             !(__core::field::Probe::<Vec<Linear>>::IS_MODULE
                 || __core::field::Probe::<Vec<Linear>>::IS_PARAM
                 || __core::field::Probe::<Vec<Linear>>::IS_STATE
@@ -134,7 +134,7 @@ const _: () = {
     };
     const _: &[()] = {
         type __Probe = __core::field::Probe<Array2<f32>>;
-        const __UNFIT: [bool; 2usize] = [
+        const __UNFIT: [::core::primitive::bool; 2usize] = [
             !(__core::field::Probe::<Array2<f32>>::IS_MODULE
                 || __core::field::Probe::<Array2<f32>>::IS_PARAM
                 || __core::field::Probe::<Array2<f32>>::IS_STATE
@@ -212,7 +212,7 @@ const _: () = {
     };
     const _: &[()] = {
         type __Probe = __core::field::Probe<u32>;
-        const __UNFIT: [bool; 1usize] = [
+        const __UNFIT: [::core::primitive::bool; 1usize] = [
             !(__core::field::Probe::<u32>::IS_MODULE
                 || __core::field::Probe::<u32>::IS_PARAM
                 || __core::field::Probe::<u32>::IS_STATE
@@ -253,7 +253,7 @@ const _: () = {
     };
     const _: &[()] = {
         type __Probe = __core::field::Probe<Array1<f32>>;
-        const __UNFIT: [bool; 2usize] = [
+        const __UNFIT: [::core::primitive::bool; 2usize] = [
             !(__core::field::Probe::<Array1<f32>>::IS_MODULE
                 || __core::field::Probe::<Array1<f32>>::IS_PARAM
                 || __core::field::Probe::<Array1<f32>>::IS_STATE
@@ -514,7 +514,7 @@ const _: () = {
         for<'__a> Array1<f32>: __core::PytreeOf<__L>,
     {
         #[inline]
-        fn __is_plain() -> bool {
+        fn __is_plain() -> ::core::primitive::bool {
             true && <Vec<Linear> as __core::PytreeOf<__L>>::__is_plain()
                 && <Array2<f32> as __core::PytreeOf<__L>>::__is_plain()
                 && <u32 as __core::PytreeOf<__L>>::__is_plain()
@@ -554,7 +554,7 @@ const _: () = {
             &'__a self,
             __other: &'__a Self,
             __visit: &mut __F,
-        ) -> bool {
+        ) -> ::core::primitive::bool {
             match (self, __other) {
                 (
                     Self {
@@ -696,7 +696,10 @@ const _: () = {
     }
     #[automatically_derived]
     impl __core::ModuleType for Model {
-        const REGISTRY: &'static [(&'static str, __core::FieldKind)] = &[
+        const REGISTRY: &'static [(
+            &'static ::core::primitive::str,
+            __core::FieldKind,
+        )] = &[
             ("layers", __core::FieldKind::Module),
             ("weight", __core::FieldKind::Param),
             ("steps", __core::FieldKind::of::<__core::kind::State>()),

@@ -105,7 +105,7 @@ impl Sequential {
 #[macro_export]
 macro_rules! sequential {
     ($($layer:expr),* $(,)?) => {
-        $crate::Sequential::new(vec![$(Box::new($layer) as Box<dyn $crate::Forward>),*])
+        $crate::Sequential::new(::std::vec![$(::std::boxed::Box::new($layer) as ::std::boxed::Box<dyn $crate::Forward>),*])
     };
 }
 
