@@ -23,7 +23,7 @@ fn kahan(row: usize, column: usize) -> f64 {
         std::cmp::Ordering::Equal => 1.0,
         std::cmp::Ordering::Greater => 0.0,
     };
-    factor * sine.powi(row as i32)
+    factor * power(sine, row)
 }
 
 /// Returns an element of Läuchli's matrix: ones above a small multiple of the identity.
@@ -35,7 +35,7 @@ fn lauchli(row: usize, column: usize, small: f64) -> f64 {
 }
 
 fn power(base: f64, exponent: usize) -> f64 {
-    base.powi(exponent as i32)
+    base.powf(exponent as f64)
 }
 
 #[rustfmt::skip]
