@@ -76,7 +76,7 @@ const _: () = {
                         },
                     ],
                     statics: &["limit"],
-                    constants: &[("N", N as i128)],
+                    constants: &[("N", N as ::core::primitive::i128)],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },
