@@ -174,6 +174,7 @@ fn files_named_in_documents_exist() {
             let of_a_user = [
                 "src/main.rs",
                 "model.safetensors.index.json",
+                "modules.json",
                 "config.json",
                 "tokenizer.json",
             ];
