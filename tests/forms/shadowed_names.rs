@@ -7,6 +7,10 @@
     unused_macros,
     reason = "the items have names of the standard library"
 )]
+#![allow(
+    clippy::result_large_err,
+    reason = "the library defines the error type"
+)]
 
 macro_rules! shadow {
     ($($name:ident)*) => {$(
