@@ -273,6 +273,11 @@ pub fn is_granted(info: &AbstractArray) -> bool {
     memory::is_granted(info.bytes())
 }
 
+#[cold]
+fn no_memory(info: &AbstractArray) -> ! {
+    panic!("{}", too_large("allocate", info))
+}
+
 impl Array {
     /// Creates an array from elements in row-major order. The number of elements must fit the shape.
     #[inline]
@@ -378,7 +383,7 @@ impl Array {
         // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
         // the process if the allocation fails, so try a fallible allocation first.
         if !is_surely_granted(info) && !is_granted(info) {
-            memory::refused(info);
+            no_memory(info);
         }
         with_bits!(info.dtype, T => Self::from_bits(info.dtype, &info.shape, vec![T::default(); info.len()]))
     }

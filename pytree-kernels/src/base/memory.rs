@@ -12,9 +12,6 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-use crate::base::array::too_large;
-use crate::base::dtype::AbstractArray;
-
 /// An array of at least this many bytes is allocated only after a trial. Smaller arrays are allocated without a trial,
 /// because a system that cannot grant so little memory cannot run the program at all.
 pub(crate) const TRIED: usize = 64 << 20;
@@ -97,12 +94,6 @@ pub fn check_granted(bytes: usize) {
             "cannot run a compiled function: {bytes} bytes of memory for its values are not available; use a smaller batch, or drop tensors that are not needed"
         );
     }
-}
-
-/// Reports that the system has no memory for an array.
-#[cold]
-pub(crate) fn refused(info: &AbstractArray) -> ! {
-    panic!("{}", too_large("allocate", info))
 }
 
 /// Gives the memory of a freed array to the pool, which stores it or frees it.
