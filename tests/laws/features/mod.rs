@@ -103,7 +103,7 @@ fn leaf<M: PytreeOf<Tensor>>(model: &M, name: &str) -> Tensor {
         .filter(|(path, _)| path.ends_with(name));
     named
         .next()
-        .unwrap_or_else(|| panic!("there is no leaf {name}"))
+        .unwrap_or_else(|| panic!("no leaf is named {name}"))
         .1
 }
 
