@@ -9,8 +9,8 @@
 //! values, a matrix is first divided by a power of two, so that its elements are below 2.
 //!
 //! Invariant: each matrix of finite numbers has factors within LAPACK's error bounds, or the documented NaN, or the error
-//! [`NotConverged`], and none makes a kernel panic or loop for ever. `primitives/standing_tests.rs` and
-//! `primitives/hard_tests.rs` have the matrices.
+//! [`NotConverged`], and none makes a kernel panic or loop for ever. `primitives/tests/standing.rs` and
+//! `primitives/tests/hard.rs` have the matrices.
 
 mod columns;
 pub(crate) mod real;

@@ -1,16 +1,12 @@
 //! The Cholesky factor of a positive definite matrix.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::triangles as kernels;
 use crate::primitives::matrices::{
-    Part, adjoint, batch_of_one, check_real, each_matrix, identity, not_linear, part, product,
-    square_length, with_real,
+    Infos, Lowered, Part, adjoint, check_real, each_matrix, identity, part, product,
+    rules_of_factorization, square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -68,28 +64,13 @@ impl Primitive for Cholesky {
         (vec![factor], vec![tangent])
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let attributes = format_args!("lower = true");
         let result = results[0].clone();
         let factor = block.operation("stablehlo.cholesky", &[&operands[0]], attributes, result);
         // StableHLO does not define the elements above the diagonal.
         block.computed(&[factor], |factor| vec![part(&factor[0], Part::Lower)])
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

@@ -1,10 +1,6 @@
 //! The determinant of square matrices.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
@@ -13,8 +9,8 @@ use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::lu::{Factors, Lu};
 use crate::primitives::matrices::{
-    Part, batch_of_one, check_real, count, diagonal, each_matrix, mask, not_linear, permuted_rows,
-    spread, square_length, with_lengths, with_real,
+    Infos, Lowered, Part, check_real, count, diagonal, each_matrix, mask, permuted_rows,
+    rules_of_factorization, spread, square_length, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Triangle, TriangularSolve};
 
@@ -155,26 +151,11 @@ impl Primitive for Determinant {
         (vec![result], vec![tangent])
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| {
             vec![lowering::determinant(&operands[0])]
         })
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

@@ -1,16 +1,12 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::spectra::Eigen;
 use crate::primitives::matrices::{
-    adjoint, batch_of_one, check_real, diagonal, elements, identity, not_converged, not_linear,
-    or_panic, product, square_length, with_lengths, with_real,
+    Infos, Lowered, adjoint, check_real, diagonal, elements, identity, not_converged, or_panic,
+    product, rules_of_factorization, square_length, with_lengths, with_real,
 };
 
 /// Returns the eigenvalues of symmetric matrices `[…, n, n]` in ascending order, `[…, n]`, and their eigenvectors as
@@ -92,28 +88,13 @@ impl Primitive for Eigh {
         (vec![values, vectors], vec![of_values, of_vectors])
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(
             operands,
             "StableHLO has no operation for eigenvalues",
             "compute the eigenvalues on the host, outside of the function that is compiled for a device",
         ))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use pytree_transform::{AbstractArray, Tensor, TensorError};
 use crate::primitives::least_squares::{Decomposition, lyapunov, tangent_of};
 use crate::primitives::lu_solve::LuSolve;
 use crate::primitives::matrices::{
-    adjoint, batch_of_all, diagonal, known, not_linear, product, sum_of,
+    Cotangents, Infos, Lowered, adjoint, batch_of_all, diagonal, known, not_linear, product, sum_of,
 };
 use crate::primitives::svd::Svd;
 
@@ -124,11 +124,7 @@ impl Primitive for Implicit {
         (results, vec![sum_of(of_right, of_matrix)])
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Operand],
-    ) -> Vec<Option<Tensor>> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Operand]) -> Cotangents {
         if !self.is_linear() {
             not_linear(self)
         }
@@ -154,12 +150,7 @@ impl Primitive for Implicit {
         batch_of_all(self, operands, axes, size)
     }
 
-    fn lower(
-        &self,
-        _: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, _: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(vec![operands[0].clone()])
     }
 

@@ -1,18 +1,14 @@
 //! The LU decomposition of square matrices with exchanges of rows.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
 use crate::kernels::real::Real;
 use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Part, batch_of_one, check_real, each_matrix, identity, not_linear, part, permuted_rows,
-    product, square_length, with_real,
+    Infos, Lowered, Part, check_real, each_matrix, identity, part, permuted_rows, product,
+    rules_of_factorization, square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -133,24 +129,9 @@ impl Primitive for Lu {
         (vec![packed, pivots, permutation], vec![tangent, None, None])
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| lowering::lu(&operands[0]))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

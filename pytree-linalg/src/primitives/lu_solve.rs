@@ -10,8 +10,8 @@ use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 use crate::kernels::real::Real;
 use crate::primitives::lu::{Factors, positions};
 use crate::primitives::matrices::{
-    adjoint, batch_of_all, check_batch_axes, check_real, elements, known, lengths, matrix_lengths,
-    permuted_rows, product, square_length, sum_of, with_real,
+    Cotangents, Infos, Lowered, adjoint, batch_of_all, check_batch_axes, check_real, elements,
+    known, lengths, matrix_lengths, permuted_rows, product, square_length, sum_of, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -178,11 +178,7 @@ impl Primitive for LuSolve {
         (vec![result], vec![tangent.map(|tangent| solve(&tangent))])
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Operand],
-    ) -> Vec<Option<Tensor>> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Operand]) -> Cotangents {
         let solve = Self {
             is_transposed: !self.is_transposed,
         };
@@ -208,12 +204,7 @@ impl Primitive for LuSolve {
         (vec![solved.reshape(moved.shape())], vec![Some(last)])
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(&operands[1..], |operands| {
             let [factors, permutation, right] = [0, 1, 2].map(|place| &operands[place]);
             if self.is_transposed {

@@ -1,6 +1,6 @@
 //! Operations on matrices that the rules of this folder share, and the checks of their operands.
 
-use pytree_transform::extend::{Examples, Operand, Primitive, apply};
+use pytree_transform::extend::{Examples, Operand, Primitive, Value, apply};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, TensorError, vmap};
 
 use crate::kernels::real::Real;
@@ -18,6 +18,42 @@ macro_rules! with_real {
     };
 }
 pub(super) use with_real;
+
+/// The rules that all factorizations of one matrix have in common: they are linear in no operand, and have no parameters.
+macro_rules! rules_of_factorization {
+    () => {
+        fn transpose(
+            &self,
+            _: &[Option<Tensor>],
+            _: &[pytree_transform::extend::Operand],
+        ) -> Vec<Option<Tensor>> {
+            crate::primitives::matrices::not_linear(self)
+        }
+
+        fn batch(
+            &self,
+            of: &[Tensor],
+            axes: &[Option<usize>],
+            _: usize,
+        ) -> pytree_transform::extend::Examples {
+            crate::primitives::matrices::batch_of_one(self, of, axes)
+        }
+
+        fn write_parameters(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            Ok(())
+        }
+    };
+}
+pub(super) use rules_of_factorization;
+
+/// The dtypes and shapes of operands or results.
+pub(super) type Infos<'a> = [&'a AbstractArray];
+
+/// The result of a lowering rule.
+pub(super) type Lowered = Result<Vec<Value>, TensorError>;
+
+/// The result of a transpose rule.
+pub(super) type Cotangents = Vec<Option<Tensor>>;
 
 /// Returns an error if the operands are not all f32 or all f64.
 pub(crate) fn check_real(

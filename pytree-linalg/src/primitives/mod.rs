@@ -10,8 +10,6 @@
 mod cholesky;
 mod determinant;
 mod eigh;
-#[cfg(test)]
-mod hard_tests;
 mod implicit;
 mod least_squares;
 mod lowering;
@@ -19,10 +17,6 @@ mod lu;
 mod lu_solve;
 pub(crate) mod matrices;
 mod qr;
-#[cfg(test)]
-mod rule_checks;
-#[cfg(test)]
-mod standing_tests;
 mod svd;
 #[cfg(test)]
 mod tests;

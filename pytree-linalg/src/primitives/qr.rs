@@ -1,18 +1,14 @@
 //! The QR decomposition.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
 use crate::kernels::reflections::Reflections;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Part, adjoint, batch_of_one, check_real, count, elements, lengths, matrix_lengths, not_linear,
-    part, product, shaped, with_lengths, with_real,
+    Infos, Lowered, Part, adjoint, check_real, count, elements, lengths, matrix_lengths, part,
+    product, rules_of_factorization, shaped, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -124,24 +120,9 @@ impl Primitive for Qr {
         (results, vec![of_q, of_r])
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| lowering::qr(&operands[0]))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

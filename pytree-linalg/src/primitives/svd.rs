@@ -1,16 +1,12 @@
 //! The singular value decomposition.
 
-use std::fmt;
-
-use pytree_transform::extend::{
-    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
-};
+use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::spectra::Singular;
 use crate::primitives::matrices::{
-    adjoint, batch_of_one, check_real, diagonal, elements, identity, lengths, matrix_lengths,
-    not_converged, not_linear, or_panic, product, shaped, with_lengths, with_real,
+    Infos, Lowered, adjoint, check_real, diagonal, elements, identity, lengths, matrix_lengths,
+    not_converged, or_panic, product, rules_of_factorization, shaped, with_lengths, with_real,
 };
 
 /// Returns the matrices of `A = U diag(s) Vᵀ`: for `A` of the shape `[m, n]` and k = min(m, n), `U: [m, k]`, `s: [k]` in
@@ -115,28 +111,13 @@ impl Primitive for Svd {
         (vec![u, s, v_t], tangents.into())
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        not_linear(self)
-    }
+    rules_of_factorization!();
 
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        batch_of_one(self, operands, axes)
-    }
-
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(
             operands,
             "StableHLO has no operation for singular values",
             "compute the decomposition on the host, outside of the function that is compiled for a device",
         ))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! Tests of the rules against definitions, at sizes below and above a block.
 
+mod hard;
+mod rule_checks;
+mod standing;
+
 use super::*;
 use crate::primitives::cholesky::Cholesky;
 use crate::primitives::determinant::Determinant;
@@ -7,7 +11,7 @@ use crate::primitives::lu::Lu;
 use crate::primitives::lu_solve::LuSolve;
 use crate::primitives::matrices::{Part, adjoint, identity, part, permuted_rows, product};
 use crate::primitives::qr::Qr;
-use crate::primitives::rule_checks::{
+use crate::primitives::tests::rule_checks::{
     assert_close, check_batching, check_tangent, check_transpose, noise,
 };
 use pytree_transform::extend::apply;

@@ -9,8 +9,8 @@ use pytree_transform::{AbstractArray, Tensor, TensorError};
 use crate::kernels::real::Real;
 use crate::kernels::triangles::{self as kernels, Triangle as ReadTriangle};
 use crate::primitives::matrices::{
-    Part, adjoint, batch_of_all, check_batch_axes, check_real, elements, known, lengths,
-    matrix_lengths, part, product, square_length, sum_of, with_real,
+    Cotangents, Infos, Lowered, Part, adjoint, batch_of_all, check_batch_axes, check_real,
+    elements, known, lengths, matrix_lengths, part, product, square_length, sum_of, with_real,
 };
 
 /// The triangle of a matrix that is read. The other triangle counts as zeros.
@@ -200,11 +200,7 @@ impl Primitive for TriangularSolve {
         (vec![result], vec![tangent])
     }
 
-    fn transpose(
-        &self,
-        cotangents: &[Option<Tensor>],
-        operands: &[Operand],
-    ) -> Vec<Option<Tensor>> {
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Operand]) -> Cotangents {
         let pulled = |cotangent| self.transposed().apply(known(&operands[0]), cotangent);
         vec![None, cotangents[0].as_ref().map(pulled)]
     }
@@ -216,12 +212,7 @@ impl Primitive for TriangularSolve {
         }
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let attributes = format_args!(
             "left_side = {}, lower = {}, transpose_a = #stablehlo<transpose {}>, unit_diagonal = {}",
             self.side == Side::Left,

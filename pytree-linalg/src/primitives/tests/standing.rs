@@ -5,7 +5,7 @@
 //! the 1-norm of an error, divided by the size, the norm of the matrix and the machine epsilon, is below [`THRESHOLD`].
 //! Subnormal numbers have fewer digits, so each element of an error may also have a few units of the smallest number.
 
-use super::*;
+use crate::primitives::*;
 use pytree_transform::{DType, Tensor};
 
 /// The threshold of LAPACK's test programs.

@@ -3,7 +3,7 @@
 
 use crate::kernels::NotConverged;
 use crate::kernels::spectra::{Eigen, Singular};
-use crate::primitives::standing_tests::{Check, Sample};
+use crate::primitives::tests::standing::{Check, Sample};
 use pytree_transform::{DType, Tensor};
 
 /// The bound of errors: a few units in the last place for each row. LAPACK's tests allow 30.
