@@ -31,11 +31,7 @@ pub struct Effort {
     left: usize,
 }
 
-impl Default for Effort {
-    fn default() -> Self {
-        Self { left: OF_A_REPORT }
-    }
-}
+crate::defaults!(Effort { left: OF_A_REPORT });
 
 /// The candidates for a suggestion, which are taken one by one.
 trait Candidates {

@@ -121,11 +121,9 @@ pub struct NamedArray {
     pub array: AbstractArray,
 }
 
-impl std::fmt::Display for NamedArray {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.name, self.array)
-    }
-}
+pytree_core::shown!(
+    Display for [] NamedArray: |self, f| write!(f, "{}: {}", self.name, self.array)
+);
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Errors of layers, losses and metrics.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use pytree_core::ShapeError;
 use pytree_transform::{AbstractArray, Tensor, TensorError};
@@ -106,12 +106,7 @@ pub enum InputError {
     },
 }
 
-impl fmt::Debug for InputError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(InputError);
 
 impl InputError {
     pub(crate) fn input(

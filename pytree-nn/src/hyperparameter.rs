@@ -97,25 +97,11 @@ impl Hyperparameter {
     }
 }
 
-impl From<f64> for Hyperparameter {
-    fn from(number: f64) -> Self {
-        Self::Number(number)
-    }
-}
-impl From<Tensor> for Hyperparameter {
-    fn from(tensor: Tensor) -> Self {
-        Self::Tensor(tensor)
-    }
-}
-impl From<&Tensor> for Hyperparameter {
-    fn from(tensor: &Tensor) -> Self {
-        Self::Tensor(tensor.clone())
-    }
-}
-impl From<&Hyperparameter> for Hyperparameter {
-    fn from(other: &Hyperparameter) -> Self {
-        other.clone()
-    }
+pytree_core::conversions! { Hyperparameter:
+    [] f64, |number| Self::Number(number);
+    [] Tensor, |tensor| Self::Tensor(tensor);
+    [] &Tensor, |tensor| Self::Tensor(tensor.clone());
+    [] &Hyperparameter, |other| other.clone();
 }
 
 /// A hyper-parameter of a gradient transformation that can be replaced: see

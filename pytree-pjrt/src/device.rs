@@ -1,6 +1,5 @@
 //! Devices of clients.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
@@ -156,14 +155,6 @@ impl PartialEq for Device {
     }
 }
 
-impl fmt::Debug for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Device({self})")
-    }
-}
+pytree_core::shown!(Debug for [] Device: |self, f| write!(f, "Device({self})"));
 
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.inner.description)
-    }
-}
+pytree_core::shown!(Display for [] Device: |self, f| f.write_str(&self.inner.description));

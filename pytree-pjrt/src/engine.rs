@@ -1,6 +1,6 @@
 //! Tensors on the devices of a client. Each device has an engine, which compiles recorded functions for the device.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -112,11 +112,7 @@ pub(crate) fn compile_options(client: &Client) -> CompileOptions {
     options.set("xla_cpu_enable_fast_min_max", false)
 }
 
-impl fmt::Debug for PjrtEngine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
-}
+pytree_core::shown!(Debug for [] PjrtEngine: |self, f| f.write_str(&self.name()));
 
 impl Engine for PjrtEngine {
     /// Returns the platform, the number and the kind of the device, for instance `cuda:0 (NVIDIA H200)`. The name also

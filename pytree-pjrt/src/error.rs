@@ -321,12 +321,7 @@ pub enum PjrtError {
     },
 }
 
-impl std::fmt::Debug for PjrtError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(PjrtError);
 
 impl PjrtError {
     /// Returns the error for an operation during which a function of the plugin failed.

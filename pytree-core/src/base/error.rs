@@ -9,8 +9,6 @@ mod selection;
 mod shapes;
 mod text;
 
-use std::fmt;
-
 use thiserror::Error;
 
 pub use self::difference::{Difference, DifferenceKind, LeafMismatch, MergeProblem, PrefixMisfit};
@@ -434,12 +432,7 @@ pub enum TreeError {
     },
 }
 
-impl fmt::Debug for TreeError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_base::debug_as_display!(TreeError);
 
 impl TreeError {
     /// Returns whether the error is a conflict: a reference was written after the failed call had read it. The call may

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use crate::base::error::{ReferenceError, TreeError};
@@ -74,11 +73,9 @@ impl AnyReference {
     }
 }
 
-impl fmt::Debug for AnyReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyReference({:?})", self.identity())
-    }
-}
+pytree_base::shown!(
+    Debug for [] AnyReference: |self, f| write!(f, "AnyReference({:?})", self.identity())
+);
 
 /// The references and the shared nodes of a value. The references are in the order in which graph functions visit them.
 #[derive(Clone)]
@@ -332,8 +329,6 @@ impl Default for References {
     }
 }
 
-impl fmt::Debug for References {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.cells).finish()
-    }
-}
+pytree_base::shown!(
+    Debug for [] References: |self, f| f.debug_list().entries(&self.cells).finish()
+);

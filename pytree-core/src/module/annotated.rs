@@ -284,11 +284,7 @@ impl<T: ParamField> ParamField for Annotated<T> {}
 impl<T: StateField> StateField for Annotated<T> {}
 impl<T: HoldsArrays> HoldsArrays for Annotated<T> {}
 
-impl<T> From<T> for Annotated<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
+pytree_base::conversions! { Annotated<T>: [T] T, |value| Self::new(value); }
 impl<T> Deref for Annotated<T> {
     type Target = T;
     fn deref(&self) -> &T {

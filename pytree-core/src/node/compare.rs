@@ -1,7 +1,5 @@
 //! Compares two leaves.
 
-use std::fmt;
-
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
@@ -192,11 +190,7 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
 
 /// Displays a leaf as it is displayed in a tree.
 struct Shown<'l>(&'l dyn Leaf);
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display(f)
-    }
-}
+pytree_base::shown!(Display for [] Shown<'_>: |self, f| self.0.display(f));
 
 fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (String, String))> {
     if left.as_any().type_id() != right.as_any().type_id() {

@@ -9,8 +9,6 @@ mod places;
 mod pure;
 mod write;
 
-use std::fmt;
-
 use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
@@ -88,8 +86,6 @@ impl<M, L> Partition<M, L> {
     }
 }
 
-impl<L: Leaf> fmt::Display for StateDisplay<'_, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write::write_state(self.tree, f)
-    }
-}
+pytree_base::shown!(
+    Display for [L: Leaf] StateDisplay<'_, L>: |self, f| write::write_state(self.tree, f)
+);

@@ -111,11 +111,7 @@ impl<T> Deref for Shared<T> {
         }
     }
 }
-impl<T> From<T> for Shared<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
+pytree_base::conversions! { Shared<T>: [T] T, |value| Self::new(value); }
 impl<T: PartialEq> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
@@ -127,11 +123,9 @@ impl<T: Hash> Hash for Shared<T> {
         (**self).hash(hasher);
     }
 }
-impl<T: fmt::Debug> fmt::Debug for Shared<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Shared").field(&**self).finish()
-    }
-}
+pytree_base::shown!(
+    Debug for [T: fmt::Debug] Shared<T>: |self, f| f.debug_tuple("Shared").field(&**self).finish()
+);
 
 impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
     fn identity(&self) -> NodeIdentity {

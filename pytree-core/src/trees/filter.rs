@@ -6,7 +6,6 @@ mod terms;
 use std::any::TypeId;
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
@@ -447,8 +446,4 @@ impl BitOr for Filter {
     }
 }
 
-impl fmt::Debug for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pytree_base::shown!(Debug for [] Filter: |self, f| self.0.fmt(f));

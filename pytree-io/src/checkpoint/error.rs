@@ -431,12 +431,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl fmt::Debug for CheckpointError {
-    /// Uses the display form, because Rust prints this form when `main` returns an error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(CheckpointError);
 
 /// The maximum number of mismatches that a message lists. Further mismatches are only counted.
 const LISTED: usize = 20;

@@ -42,11 +42,7 @@ const DIGITS: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SavedMetric(Option<f64>);
 
-impl From<Option<f64>> for SavedMetric {
-    fn from(metric: Option<f64>) -> Self {
-        Self(metric)
-    }
-}
+pytree_core::conversions! { SavedMetric: [] Option<f64>, |metric| Self(metric); }
 
 macro_rules! metrics {
     ($($number:ty),*) => {$(

@@ -160,11 +160,7 @@ enum Failed {
     Placing(TensorError),
 }
 
-impl From<TensorError> for Failed {
-    fn from(error: TensorError) -> Self {
-        Self::Placing(error)
-    }
-}
+pytree_core::conversions! { Failed: [] TensorError, |error| Self::Placing(error); }
 
 /// Writes the rows of a stored tensor to their places in the parts.
 struct Scatter {

@@ -3,7 +3,6 @@
 //! This is for tables that a program wrote: numbers of one dtype, in rows of one length. For texts, comments, missing values and
 //! other encodings, the crate `csv` is made; `docs/how-to/data.md` shows how its rows become tensors.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -23,14 +22,10 @@ pub struct CsvOptions {
     pub separator: char,
 }
 
-impl Default for CsvOptions {
-    fn default() -> Self {
-        Self {
-            skipped_lines: 0,
-            separator: ',',
-        }
-    }
-}
+pytree_core::defaults!(CsvOptions {
+    skipped_lines: 0,
+    separator: ',',
+});
 
 /// A table of numbers cannot be read.
 #[derive(Error)]
@@ -97,13 +92,7 @@ pub enum CsvError {
     Tensor(#[from] TensorError),
 }
 
-impl fmt::Debug for CsvError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(CsvError);
 
 fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" `{}`", path.display()))

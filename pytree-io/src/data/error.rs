@@ -1,6 +1,6 @@
 //! Errors of datasets, batches and positions.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use pytree_core::{KeyPath, TreeError};
 use pytree_transform::{AbstractArray, TensorError};
@@ -181,13 +181,7 @@ impl DataError {
     }
 }
 
-impl fmt::Debug for DataError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(DataError);
 
 fn first_of(leaves: &[(KeyPath, AbstractArray)]) -> String {
     leaves.first().map_or_else(String::new, |(path, info)| {

@@ -4,7 +4,6 @@
 //! the number of axes, the lengths of the axes as u32, and the elements in row-major order. All
 //! numbers are big-endian.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,13 +36,7 @@ pub enum IdxError {
     },
 }
 
-impl fmt::Debug for IdxError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(IdxError);
 
 fn wrong(expected: impl Into<String>, found: impl Into<String>) -> IdxError {
     IdxError::Format {

@@ -1,6 +1,5 @@
 //! Errors of exports.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -46,8 +45,4 @@ pub enum ExportError {
     },
 }
 
-impl fmt::Debug for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(ExportError);

@@ -1,6 +1,5 @@
 //! Errors of files of metrics.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -82,13 +81,7 @@ pub enum TrainingError {
     },
 }
 
-impl fmt::Debug for TrainingError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(TrainingError);
 
 fn end_of(last: Option<usize>) -> String {
     last.map_or_else(

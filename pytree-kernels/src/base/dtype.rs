@@ -84,11 +84,7 @@ impl DType {
     }
 }
 
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.element().fmt(f)
-    }
-}
+pytree_base::shown!(Display for [] DType: |self, f| self.element().fmt(f));
 
 /// A Rust type that can be the element of an array.
 pub trait ArrayElement: Copy + fmt::Debug + Default + PartialOrd + Send + Sync + 'static {

@@ -3,7 +3,6 @@
 //! A [`Shape`] contains only the lengths of all axes of a tensor. Axes, strides and the bounds of slices have other
 //! types, which are not part of the public interface.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
@@ -105,11 +104,7 @@ impl Clone for Shape {
     }
 }
 
-impl fmt::Debug for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pytree_base::shown!(Debug for [] Shape: |self, f| self.0.fmt(f));
 
 impl Deref for Shape {
     type Target = [usize];
@@ -142,25 +137,10 @@ impl Hash for Shape {
     }
 }
 
-impl From<&[usize]> for Shape {
-    #[inline]
-    fn from(lengths: &[usize]) -> Self {
-        Self(SmallVec::from_slice(lengths))
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for Shape {
-    #[inline]
-    fn from(lengths: [usize; N]) -> Self {
-        Self(SmallVec::from_slice(&lengths))
-    }
-}
-
-impl From<Vec<usize>> for Shape {
-    #[inline]
-    fn from(lengths: Vec<usize>) -> Self {
-        Self(SmallVec::from_vec(lengths))
-    }
+pytree_base::conversions! { Shape:
+    [] &[usize], |lengths| Self(SmallVec::from_slice(lengths));
+    [const N: usize] [usize; N], |lengths| Self(SmallVec::from_slice(&lengths));
+    [] Vec<usize>, |lengths| Self(SmallVec::from_vec(lengths));
 }
 
 impl FromIterator<usize> for Shape {

@@ -56,12 +56,7 @@ fn shapes(mismatches: &[(KeyPath, AbstractArray, AbstractArray)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-impl fmt::Debug for PerturbationError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(PerturbationError);
 
 /// Adds zeros to a value of a forward pass. The gradient with respect to the zeros is the gradient with respect to the
 /// value.

@@ -47,12 +47,7 @@ pub enum WrapError {
     Filter(#[from] TreeError),
 }
 
-impl std::fmt::Debug for WrapError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(WrapError);
 
 fn other_rank(path: &KeyPath, most: usize) -> String {
     let leave_out = format!("leave it out: `filter & !Filter::path(\"{path}\")`");

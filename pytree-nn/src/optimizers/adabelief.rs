@@ -1,13 +1,12 @@
 //! `AdaBelief`: Adam with the variance of the gradients around their mean.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::adam::CorrectedMean;
 use crate::optimizers::moments::{
-    correction, count_update, deviation, plus, running_mean, running_square_mean, zeros,
+    correction, count_update, deviation, plus, running_mean, running_square_mean, two_states, zeros,
 };
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{
@@ -117,12 +116,7 @@ impl GradientTransformation for ScaleByBelief {
         let options = self.options;
         let mut corrected_mean = CorrectedMean::new(options.beta1, options.momentum, &time);
         let mut variance_correction = correction(options.beta2, &time);
-        let states = pairs(
-            self.mean.leaves_mut(),
-            self.variance.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.mean, &mut self.variance)
             .zip(gradients)
             .map(|((mean, variance), gradient)| {
                 *mean = running_mean(mean, &gradient, options.beta1);

@@ -1,11 +1,10 @@
 //! `AdaDelta`.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{running_square_mean, zeros};
+use crate::optimizers::moments::{running_square_mean, two_states, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
@@ -20,14 +19,10 @@ pub struct AdadeltaOptions {
     pub epsilon: f64,
 }
 
-impl Default for AdadeltaOptions {
-    fn default() -> Self {
-        Self {
-            decay: 0.9,
-            epsilon: 1e-6,
-        }
-    }
-}
+pytree_core::defaults!(AdadeltaOptions {
+    decay: 0.9,
+    epsilon: 1e-6,
+});
 
 /// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a
 /// weight decay, put [`add_decayed_weights`](crate::add_decayed_weights) before this chain.
@@ -116,12 +111,7 @@ impl GradientTransformation for ScaleByAdadelta {
         let states = self.square_gradients.leaves().len();
         check_number("states", states, gradients.len());
         let AdadeltaOptions { decay, epsilon } = self.options;
-        let states = pairs(
-            self.square_gradients.leaves_mut(),
-            self.square_updates.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.square_gradients, &mut self.square_updates)
             .zip(gradients)
             .map(|((of_gradients, of_updates), gradient)| {
                 *of_gradients = running_square_mean(of_gradients, &gradient, decay);

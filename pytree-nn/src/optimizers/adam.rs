@@ -1,13 +1,12 @@
 //! Adam and `AdamW`, each also with Nesterov's momentum.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{
-    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+    correction, count_update, deviation, running_mean, running_square_mean, two_states, zeros,
 };
 use crate::optimizers::ranges::{below_one, not_negative};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
@@ -40,17 +39,13 @@ pub struct AdamOptions {
     pub momentum: Momentum,
 }
 
-impl Default for AdamOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            momentum: Momentum::Classical,
-        }
-    }
-}
+pytree_core::defaults!(AdamOptions {
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+    epsilon_root: 0.0,
+    momentum: Momentum::Classical,
+});
 
 impl AdamOptions {
     /// Returns the default options, but with Nesterov's momentum.
@@ -297,13 +292,7 @@ impl GradientTransformation for ScaleByAdam {
         let time = count_update(&mut self.count);
         let mut corrected_mean = CorrectedMean::new(&self.beta1, self.momentum, &time);
         let mut square_correction = correction(&self.beta2, &time);
-        let means = self.mean.leaves_mut();
-        let states = pairs(
-            means,
-            self.square_mean.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.mean, &mut self.square_mean)
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {
                 let dtype = gradient.dtype();

@@ -1,11 +1,10 @@
 //! Adamax: Adam with the maximum norm.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::moments::{correction, count_update, running_mean, two_states, zeros};
 use crate::optimizers::ranges::{below_one, fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{
@@ -24,15 +23,11 @@ pub struct AdamaxOptions {
     pub epsilon: f64,
 }
 
-impl Default for AdamaxOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-        }
-    }
-}
+pytree_core::defaults!(AdamaxOptions {
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+});
 
 /// Returns Adamax with its default options: see [`scale_by_adamax`].
 ///
@@ -154,12 +149,7 @@ impl GradientTransformation for ScaleByAdamax {
         check_number("states", self.mean.leaves().len(), gradients.len());
         let time = count_update(&mut self.count);
         let mut mean_correction = correction(self.beta1, &time);
-        let states = pairs(
-            self.mean.leaves_mut(),
-            self.maximum.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.mean, &mut self.maximum)
             .zip(gradients)
             .map(|((mean, maximum), gradient)| {
                 *mean = running_mean(mean, &gradient, self.beta1);

@@ -39,18 +39,14 @@ pub struct AmsgradOptions {
     pub square_correction: BiasCorrection,
 }
 
-impl Default for AmsgradOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            mean_correction: BiasCorrection::Corrected,
-            square_correction: BiasCorrection::Corrected,
-        }
-    }
-}
+pytree_core::defaults!(AmsgradOptions {
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+    epsilon_root: 0.0,
+    mean_correction: BiasCorrection::Corrected,
+    square_correction: BiasCorrection::Corrected,
+});
 
 /// Returns `AMSGrad` with its default options: see [`scale_by_amsgrad`].
 ///

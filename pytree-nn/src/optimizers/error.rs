@@ -119,13 +119,7 @@ pub enum OptimizerError {
     Tree(#[from] TreeError),
 }
 
-impl fmt::Debug for OptimizerError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(OptimizerError);
 
 /// A reason why a gradient or a parameter does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Running means of gradients, and the correction of their bias.
 
 use pytree_core::Tree;
+use pytree_core::bug::pairs;
 use pytree_transform::{DType, Tensor};
 
 use crate::hyperparameter::Hyperparameter;
@@ -60,4 +61,13 @@ pub(super) fn deviation(
 /// Returns `tensor` + `number`, or `tensor` if the number is 0.
 pub(super) fn plus(tensor: &Tensor, number: f64) -> Tensor {
     Hyperparameter::from(number).added_to(tensor)
+}
+
+/// Returns both states of each parameter.
+pub(super) fn two_states<'s>(
+    first: &'s mut Tree<Tensor>,
+    second: &'s mut Tree<Tensor>,
+) -> impl Iterator<Item = (&'s mut Tensor, &'s mut Tensor)> {
+    let (first, second) = (first.leaves_mut(), second.leaves_mut());
+    pairs(first, second, "two states for each parameter")
 }

@@ -1,11 +1,10 @@
 //! `NovoGrad`, which normalises the gradient of each parameter by its running norm.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{deviation, zeros};
+use crate::optimizers::moments::{deviation, two_states, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
@@ -26,17 +25,13 @@ pub struct NovogradOptions {
     pub weight_decay: f64,
 }
 
-impl Default for NovogradOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.25,
-            epsilon: 1e-6,
-            epsilon_root: 0.0,
-            weight_decay: 0.0,
-        }
-    }
-}
+pytree_core::defaults!(NovogradOptions {
+    beta1: 0.9,
+    beta2: 0.25,
+    epsilon: 1e-6,
+    epsilon_root: 0.0,
+    weight_decay: 0.0,
+});
 
 /// Returns `NovoGrad` with its default options: see [`scale_by_novograd`].
 ///
@@ -133,12 +128,7 @@ impl GradientTransformation for ScaleByNovograd {
         let is_first = self.count.equal(0);
         self.count = &self.count + 1;
         let options = self.options;
-        let states = pairs(
-            self.sums.leaves_mut(),
-            self.square_norm.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.sums, &mut self.square_norm)
             .zip(gradients.iter().zip(parameters))
             .map(|((sum, square_norm), (gradient, parameter))| {
                 let square = gradient.square().sum();

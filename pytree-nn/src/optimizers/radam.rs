@@ -1,13 +1,12 @@
 //! Rectified Adam, which corrects the updates while the mean square comes from only a few gradients.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::adam::CorrectedMean;
 use crate::optimizers::moments::{
-    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+    correction, count_update, deviation, running_mean, running_square_mean, two_states, zeros,
 };
 use crate::optimizers::ranges::finite;
 use crate::optimizers::transformation::{Scalar, check_number, differing};
@@ -25,14 +24,10 @@ pub struct RadamOptions {
     pub threshold: f64,
 }
 
-impl Default for RadamOptions {
-    fn default() -> Self {
-        Self {
-            adam: AdamOptions::default(),
-            threshold: 5.0,
-        }
-    }
-}
+pytree_core::defaults!(RadamOptions {
+    adam: AdamOptions::default(),
+    threshold: 5.0,
+});
 
 /// Returns rectified Adam with its default options: see [`scale_by_radam`].
 ///
@@ -143,12 +138,7 @@ impl GradientTransformation for ScaleByRadam {
         let (is_rectified, mut factor) = self.rectification(&time);
         let mut corrected_mean = CorrectedMean::new(adam.beta1, adam.momentum, &time);
         let mut square_correction = correction(adam.beta2, &time);
-        let states = pairs(
-            self.mean.leaves_mut(),
-            self.square_mean.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.mean, &mut self.square_mean)
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {
                 let dtype = gradient.dtype();

@@ -1,11 +1,12 @@
 //! Yogi: Adam with a mean square that changes slowly.
 
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{correction, count_update, deviation, full, running_mean};
+use crate::optimizers::moments::{
+    correction, count_update, deviation, full, running_mean, two_states,
+};
 use crate::optimizers::ranges::{below_one, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
@@ -26,17 +27,13 @@ pub struct YogiOptions {
     pub initial: f64,
 }
 
-impl Default for YogiOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-3,
-            epsilon_root: 0.0,
-            initial: 1e-6,
-        }
-    }
-}
+pytree_core::defaults!(YogiOptions {
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-3,
+    epsilon_root: 0.0,
+    initial: 1e-6,
+});
 
 /// Returns Yogi with its default options: see [`scale_by_yogi`].
 ///
@@ -131,12 +128,7 @@ impl GradientTransformation for ScaleByYogi {
         let options = self.options;
         let mut mean_correction = correction(options.beta1, &time);
         let mut square_correction = correction(options.beta2, &time);
-        let states = pairs(
-            self.mean.leaves_mut(),
-            self.square_mean.leaves_mut(),
-            "two states for each parameter",
-        );
-        states
+        two_states(&mut self.mean, &mut self.square_mean)
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {
                 let dtype = gradient.dtype();

@@ -4,8 +4,6 @@
 //! partitionable counters: element `i` of any shape is computed from the counter `i`. All functions of keys use tensor
 //! operations, so `vmap`, `grad` and `jit` can trace keys.
 
-use std::fmt;
-
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use pytree_transform::{AbstractArray, DType, Tensor, ix, raw, stack};
@@ -229,11 +227,7 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Key").field(&self.0).finish()
-    }
-}
+pytree_core::shown!(Debug for [] Key: |self, f| f.debug_tuple("Key").field(&self.0).finish());
 
 impl Pytree for Key {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {

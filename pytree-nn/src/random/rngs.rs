@@ -4,7 +4,6 @@
 //! a model, pass through `jit`, and be saved in checkpoints.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use pytree_core::Module;
 use pytree_core::kind::RngState;
@@ -32,13 +31,7 @@ pub enum RngError {
     },
 }
 
-impl fmt::Debug for RngError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(RngError);
 
 fn list(names: &[String]) -> String {
     if names.is_empty() {

@@ -17,14 +17,10 @@ pub struct CosineOptions {
     pub exponent: f64,
 }
 
-impl Default for CosineOptions {
-    fn default() -> Self {
-        Self {
-            alpha: 0.0,
-            exponent: 1.0,
-        }
-    }
-}
+pytree_core::defaults!(CosineOptions {
+    alpha: 0.0,
+    exponent: 1.0,
+});
 
 /// The options of [`Schedule::warmup_cosine_with`], a linear warm-up followed by a cosine decay.
 ///
@@ -46,18 +42,14 @@ pub struct WarmupCosine {
     pub exponent: f64,
 }
 
-impl Default for WarmupCosine {
-    fn default() -> Self {
-        Self {
-            init: 0.0,
-            peak: 1.0,
-            warmup_steps: 0,
-            decay_steps: 1,
-            end: 0.0,
-            exponent: 1.0,
-        }
-    }
-}
+pytree_core::defaults!(WarmupCosine {
+    init: 0.0,
+    peak: 1.0,
+    warmup_steps: 0,
+    decay_steps: 1,
+    end: 0.0,
+    exponent: 1.0,
+});
 
 /// Cosine schedules.
 impl Schedule {

@@ -148,28 +148,11 @@ impl Schedule {
     }
 }
 
-impl From<f64> for Schedule {
-    fn from(value: f64) -> Self {
-        Self::constant(value)
-    }
-}
-
-impl From<f32> for Schedule {
-    fn from(value: f32) -> Self {
-        Self::constant(value)
-    }
-}
-
-impl From<Tensor> for Schedule {
-    fn from(value: Tensor) -> Self {
-        Self::constant(value)
-    }
-}
-
-impl From<&Tensor> for Schedule {
-    fn from(value: &Tensor) -> Self {
-        Self::constant(value.clone())
-    }
+pytree_core::conversions! { Schedule:
+    [] f64, |value| Self::constant(value);
+    [] f32, |value| Self::constant(value);
+    [] Tensor, |value| Self::constant(value);
+    [] &Tensor, |value| Self::constant(value.clone());
 }
 
 /// The function of a constant schedule.

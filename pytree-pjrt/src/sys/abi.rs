@@ -354,17 +354,9 @@ pub(crate) union NamedValueData {
     pub(super) boolean: bool,
 }
 
-impl Default for NamedValueData {
-    fn default() -> Self {
-        Self { int64: 0 }
-    }
-}
+pytree_core::defaults!(NamedValueData { int64: 0 });
 
-impl std::fmt::Debug for NamedValueData {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NamedValueData")
-    }
-}
+pytree_core::shown!(Debug for [] NamedValueData: |self, f| f.write_str("NamedValueData"));
 
 /// The values of `PJRT_NamedValue_Type`.
 pub(super) mod value_type {

@@ -129,9 +129,4 @@ pub enum ReferenceError {
     },
 }
 
-impl fmt::Debug for ReferenceError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_base::debug_as_display!(ReferenceError);

@@ -94,12 +94,7 @@ impl fmt::Display for ShapeError {
     }
 }
 
-impl fmt::Debug for ShapeError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_base::debug_as_display!(ShapeError);
 
 impl fmt::Display for ShapeMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,5 @@
 //! Collections: the named groups of states and parameters.
 
-use std::fmt;
-
 use pytree_base::bug::bug;
 
 use super::LeafKind;
@@ -246,11 +244,7 @@ pub(super) const fn too_long() -> ! {
     )
 }
 
-impl fmt::Debug for CollectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pytree_base::shown!(Debug for [] CollectionId: |self, f| f.write_str(self.name()));
 
 /// The parameters: the collection of all trained leaves. All other collections of parameters are below this collection.
 ///

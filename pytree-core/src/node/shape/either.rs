@@ -45,20 +45,10 @@ impl OwnedShape {
     }
 }
 
-impl From<&'static NodeShape> for OwnedShape {
-    fn from(shape: &'static NodeShape) -> Self {
-        Self::Static(shape)
-    }
-}
-impl From<Arc<DynamicShape>> for OwnedShape {
-    fn from(shape: Arc<DynamicShape>) -> Self {
-        Self::Dynamic(shape)
-    }
-}
-impl From<&Arc<DynamicShape>> for OwnedShape {
-    fn from(shape: &Arc<DynamicShape>) -> Self {
-        Self::Dynamic(Arc::clone(shape))
-    }
+pytree_base::conversions! { OwnedShape:
+    [] &'static NodeShape, |shape| Self::Static(shape);
+    [] Arc<DynamicShape>, |shape| Self::Dynamic(shape);
+    [] &Arc<DynamicShape>, |shape| Self::Dynamic(Arc::clone(shape));
 }
 
 impl<'a> Shape<'a> {

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 
 use super::Outcome;
-use super::outcome::returned;
 use crate::node::shape::NodeKind;
 use crate::treedef::{Builder, NodeView, TreeDef};
 
@@ -51,19 +50,7 @@ impl Outcome {
         };
         let (whole, leaves) = walk.run()?;
         let written = outcomes.first()?.written.clone();
-        let result = if written.is_empty() {
-            whole.clone()
-        } else {
-            whole.subtree(1)
-        };
-        let returned = returned(&whole);
-        let agreed = Self {
-            whole,
-            result,
-            written,
-            returned,
-        };
-        Some((agreed, leaves))
+        Some((Self::new(whole, written), leaves))
     }
 }
 

@@ -16,15 +16,6 @@ use crate::node::leaf::Leaf;
 use crate::node::shape;
 use crate::treedef::{Builder, TreeDef};
 
-/// Returns the shared nodes and references of the argument that are also in `treedef`, as sorted numbers.
-pub(super) fn returned(treedef: &TreeDef) -> Vec<u32> {
-    let nodes = treedef.nodes();
-    let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
-}
-
 /// The outcome of a function, without leaves: the structure of the result, and the structure of each value that the
 /// function wrote to a reference in its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +31,25 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Creates the outcome of a function that has written the references at the positions `written`.
+    pub(super) fn new(whole: TreeDef, written: Vec<usize>) -> Self {
+        let result = if written.is_empty() {
+            whole.clone()
+        } else {
+            whole.subtree(1)
+        };
+        let nodes = whole.nodes();
+        let mut returned: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
+        returned.sort_unstable();
+        returned.dedup();
+        Self {
+            whole,
+            result,
+            written,
+            returned,
+        }
+    }
+
     /// Flattens the result of a function and the values of the written references. Returns the leaves of the result
     /// followed by the leaves of these values, and the outcome.
     ///
@@ -61,13 +71,7 @@ impl Outcome {
             .knowing(argument);
         if written.is_empty() {
             let whole = passed(flatten.run(result));
-            let outcome = Self {
-                result: whole.clone(),
-                returned: returned(&whole),
-                whole,
-                written,
-            };
-            return (leaves, outcome);
+            return (leaves, Self::new(whole, written));
         }
         flatten.visit_tuple(1 + written.len(), |position, flatten| {
             match position.checked_sub(1) {
@@ -80,13 +84,7 @@ impl Outcome {
             }
         });
         let whole = passed(flatten.finish());
-        let outcome = Self {
-            result: whole.subtree(1),
-            returned: returned(&whole),
-            whole,
-            written,
-        };
-        (leaves, outcome)
+        (leaves, Self::new(whole, written))
     }
 
     /// Flattens the argument of a function whose outcomes are known for some structures of the argument; see
@@ -170,14 +168,7 @@ impl Outcome {
         if !written.is_empty() {
             builder.exit();
         }
-        let whole = builder.finish();
-        let only = Self {
-            returned: returned(&whole),
-            whole,
-            result: self.result.clone(),
-            written,
-        };
-        (only, leaves)
+        (Self::new(builder.finish(), written), leaves)
     }
 
     /// Returns whether the function writes references of its argument.

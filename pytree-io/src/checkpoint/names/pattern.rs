@@ -4,7 +4,6 @@
 //! number of placeholders.
 
 use std::collections::HashSet;
-use std::fmt;
 
 /// The maximum number of bytes that a placeholder matches. There is a limit because names in a hostile file may be
 /// megabytes long.
@@ -136,11 +135,7 @@ impl Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+pytree_core::shown!(Display for [] Pattern: |self, f| f.write_str(&self.text));
 
 fn placeholder(inside: &str) -> Option<Piece> {
     let (inside, offset) = match inside.split_once('+') {

@@ -1,6 +1,5 @@
 //! Errors of `.npy` files.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -88,13 +87,7 @@ impl NpyError {
     }
 }
 
-impl fmt::Debug for NpyError {
-    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
-    /// error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(NpyError);
 
 fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" `{}`", path.display()))

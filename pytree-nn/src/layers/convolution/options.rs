@@ -29,22 +29,10 @@ impl Default for PerAxis {
     }
 }
 
-impl From<usize> for PerAxis {
-    fn from(number: usize) -> Self {
-        Self::All(number)
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for PerAxis {
-    fn from(numbers: [usize; N]) -> Self {
-        Self::Each(numbers.to_vec())
-    }
-}
-
-impl From<Vec<usize>> for PerAxis {
-    fn from(numbers: Vec<usize>) -> Self {
-        Self::Each(numbers)
-    }
+pytree_core::conversions! { PerAxis:
+    [] usize, |number| Self::All(number);
+    [const N: usize] [usize; N], |numbers| Self::Each(numbers.to_vec());
+    [] Vec<usize>, |numbers| Self::Each(numbers);
 }
 
 impl PerAxis {
@@ -109,20 +97,16 @@ pub struct ConvOptions {
     pub bias_init: Option<Initializer>,
 }
 
-impl Default for ConvOptions {
-    fn default() -> Self {
-        Self {
-            strides: PerAxis::default(),
-            padding: ConvPadding::Same,
-            input_dilation: PerAxis::default(),
-            kernel_dilation: PerAxis::default(),
-            groups: 1,
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
-}
+pytree_core::defaults!(ConvOptions {
+    strides: PerAxis::default(),
+    padding: ConvPadding::Same,
+    input_dilation: PerAxis::default(),
+    kernel_dilation: PerAxis::default(),
+    groups: 1,
+    param_dtype: DType::F32,
+    weight_init: Initializer::lecun_normal(),
+    bias_init: Some(Initializer::Zeros),
+});
 
 /// The options of a new [`ConvTranspose`](crate::ConvTranspose), with the defaults of Flax.
 ///
@@ -154,15 +138,11 @@ pub struct ConvTransposeOptions {
     pub bias_init: Option<Initializer>,
 }
 
-impl Default for ConvTransposeOptions {
-    fn default() -> Self {
-        Self {
-            strides: PerAxis::default(),
-            padding: ConvPadding::Same,
-            kernel_dilation: PerAxis::default(),
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
-}
+pytree_core::defaults!(ConvTransposeOptions {
+    strides: PerAxis::default(),
+    padding: ConvPadding::Same,
+    kernel_dilation: PerAxis::default(),
+    param_dtype: DType::F32,
+    weight_init: Initializer::lecun_normal(),
+    bias_init: Some(Initializer::Zeros),
+});

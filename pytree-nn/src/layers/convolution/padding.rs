@@ -30,10 +30,8 @@ pub enum ConvPadding {
     Explicit(Vec<(isize, isize)>),
 }
 
-impl<const N: usize> From<[(isize, isize); N]> for ConvPadding {
-    fn from(pairs: [(isize, isize); N]) -> Self {
-        Self::Explicit(pairs.to_vec())
-    }
+pytree_core::conversions! { ConvPadding:
+    [const N: usize] [(isize, isize); N], |pairs| Self::Explicit(pairs.to_vec());
 }
 
 impl ConvPadding {
