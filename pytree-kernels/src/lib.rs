@@ -2,6 +2,11 @@
 //!
 //! A primitive of `pytree-transform` has its rules there and calls a kernel of this crate with arrays and plain numbers.
 
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
 pub mod base;
 pub mod fused;
 pub mod primitives;

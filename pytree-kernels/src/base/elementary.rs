@@ -9,10 +9,6 @@
 //! The functions use [fused multiply-adds](super::fma), which round equally on every machine. They halve the time of a polynomial.
 
 #![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-#![allow(
     clippy::excessive_precision,
     clippy::unreadable_literal,
     reason = "coefficients are written as they were computed"

@@ -1,10 +1,5 @@
 //! Fused multiply-adds: a product and a sum that are rounded once, with the same bits on every machine.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 /// A number with a fused multiply-add.
 pub(crate) trait Fma {
     /// Returns `self * factor + summand`, rounded once.

@@ -14,11 +14,6 @@
 //! So any thread may compute any part or block without an effect on the result. Rounding errors grow with the logarithm
 //! of the length (Higham, "The accuracy of floating point summation", 1993).
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 

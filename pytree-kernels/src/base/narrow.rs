@@ -2,11 +2,6 @@
 //!
 //! The conversions of single numbers contain no branches, so the compiler can vectorise loops over them.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::borrow::Cow;
 use std::ops::Range;
 

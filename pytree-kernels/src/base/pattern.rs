@@ -1,10 +1,5 @@
 //! How the elements of a broadcast are found in its operand, without a copy of the repetitions.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use crate::base::shape::{AxisList, Shape};
 
 /// The most elements of a column that are copied at a time before they are repeated.

@@ -3,11 +3,6 @@
 //! A fused kernel computes for a while between two reads of the same array. Then the processor does not request the next
 //! elements by itself, and memory would be idle meanwhile.
 
-#![allow(
-    clippy::inline_always,
-    reason = "the loop around is compiled for the wide instruction sets"
-)]
-
 /// The bytes of a cache line, which are also those of the widest vector.
 pub(crate) const LINE: usize = 64;
 

@@ -86,10 +86,6 @@ impl<'a, T: Copy> Target<'a, T> {
     /// # Panics
     /// Panics if there are fewer elements.
     #[inline(always)]
-    #[allow(
-        clippy::inline_always,
-        reason = "only inlined code is compiled for the wide instruction sets"
-    )]
     pub(crate) fn address_of(&self, start: usize, count: usize) -> *mut T {
         self.check(start, count);
         self.first.wrapping_add(start)
@@ -101,7 +97,6 @@ impl<'a, T: Copy> Target<'a, T> {
     /// Panics if there are fewer elements.
     #[inline(always)]
     #[allow(
-        clippy::inline_always,
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
@@ -117,7 +112,6 @@ impl<'a, T: Copy> Target<'a, T> {
     /// Panics if there are fewer elements.
     #[inline(always)]
     #[allow(
-        clippy::inline_always,
         unsafe_code,
         reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
     )]
@@ -128,10 +122,6 @@ impl<'a, T: Copy> Target<'a, T> {
     }
 
     #[inline(always)]
-    #[allow(
-        clippy::inline_always,
-        reason = "only inlined code is compiled for the wide instruction sets"
-    )]
     fn check(&self, start: usize, count: usize) {
         let rest = self.elements.checked_sub(start);
         assert!(

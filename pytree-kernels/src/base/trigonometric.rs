@@ -5,10 +5,6 @@
 //! 1980), where n·π/2 is a sum of products, of which only the last one rounds. An f32 is computed in double precision.
 
 #![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-#![allow(
     clippy::excessive_precision,
     clippy::unreadable_literal,
     reason = "coefficients are written as they were computed"

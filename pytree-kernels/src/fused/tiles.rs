@@ -3,11 +3,6 @@
 //! All code that touches elements is inlined into the kernel, which is compiled for several instruction sets. The
 //! program chooses the instruction set at run time.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 mod elementwise;
 mod register;
 mod totals;

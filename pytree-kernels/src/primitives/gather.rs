@@ -268,10 +268,6 @@ impl<T: Copy + Into<i64>> pulp::WithSimd for Block<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    #[allow(
-        clippy::inline_always,
-        reason = "only inlined code is compiled for the wide instruction sets"
-    )]
     fn with_simd<S: pulp::Simd>(self, _: S) {
         for (position, &index) in self.computed.iter_mut().zip(self.indices) {
             let index: i64 = index.into();

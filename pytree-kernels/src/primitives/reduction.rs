@@ -3,11 +3,6 @@
 //! An operand may be reduced as if it were converted to another dtype. Its elements are converted, and narrow elements widened, part by
 //! part, where the order has its parts and blocks.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 mod truth;
 
 use std::ops::{Add, Mul, Range};

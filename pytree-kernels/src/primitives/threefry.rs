@@ -1,11 +1,6 @@
 //! Random bits: the block function of Threefry, JAX's counter-based generator (Salmon et al., "Parallel Random Numbers: As
 //! Easy as 1, 2, 3", 2011).
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::sync::Arc;
 
 use crate::base::array::Array;

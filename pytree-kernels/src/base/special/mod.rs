@@ -1,11 +1,6 @@
 //! Special functions of single numbers. Rust's standard library lacks these functions, or computes them inaccurately
 //! for some arguments.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 pub(crate) mod erf;
 pub mod erf_inv;
 

@@ -1,10 +1,5 @@
 //! Runs a part of a kernel tile by tile.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use smallvec::SmallVec;
 
 use super::direct::Destinations;

@@ -1,10 +1,5 @@
 //! The elementwise operations of a tile.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::hint::select_unpredictable;
 
 use super::{Float, Held, Tiles, own};

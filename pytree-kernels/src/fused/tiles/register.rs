@@ -1,10 +1,5 @@
 //! The memory of one register.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::ops::{Deref, DerefMut};
 
 use crate::base::prefetch::LINE;

@@ -4,11 +4,6 @@
 //! kernel holds whole blocks, so different threads write different results. So the number of threads does not change
 //! the bits of the total.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 

@@ -1,11 +1,6 @@
 //! Depthwise convolutions, in which each group has one feature. Loops over the features of a position compute the sums,
 //! without a matrix product. The order of the additions depends only on shapes.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 use std::ops::Range;
 
 use smallvec::SmallVec;

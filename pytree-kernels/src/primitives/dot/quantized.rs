@@ -4,11 +4,6 @@
 //! time, and the kernels of f32 multiply the block. So no operand is widened as a whole, and the bits are those of the product with the
 //! widened operand.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -4,11 +4,6 @@
 //! then writes the block of results. A block has a fixed number of elements, so the compiler uses wide instructions for it, although
 //! the memory of the result and that of an operand may be the same.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::marker::PhantomData;
 use std::ops::Mul;
 

@@ -3,11 +3,6 @@
 //! Half-precision floats are computed as f32, u32 as i64, and narrower integers as i32. Narrower elements are widened tile by tile,
 //! never as a whole array, and no loop is compiled for them.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use pytree_base::bug::bug;
 
 use crate::base::array::{Array, Data};

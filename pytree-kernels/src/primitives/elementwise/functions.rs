@@ -7,10 +7,6 @@
 //! dtype has no function for an operation, the operation's shape rule rejects the dtype.
 
 #![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-#![allow(
     clippy::float_cmp,
     reason = "only equal numbers are ties, and only a zero is divided by"
 )]

@@ -3,11 +3,6 @@
 //! An operand of another shape is broadcast: its elements are repeated tile by tile. All threads share the tiles. The result
 //! overwrites an operand of its dtype and shape that has no other handle.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::hint::select_unpredictable;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,10 +1,5 @@
 //! The evaluation of sums of windows, and the loops that all kernels of windows share.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 use super::Window;
 use super::windows::{Cursor, Windows, windows_of};
 use crate::base::array::Array;

@@ -1,11 +1,6 @@
 //! The evaluation of the extrema of windows. Another kernel reads the elements of a second array at the positions of
 //! the extrema.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;

@@ -1,10 +1,5 @@
 //! The evaluation of a scatter that adds the cotangent of each window at the position of the window's extremum.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 use super::Window;
 use super::evaluation::LANES;
 use super::extrema::{Best, Preference, with_preference};

@@ -1,10 +1,5 @@
 //! Reductions of the truth of elements: whether any or every element is nonzero. The elements of any dtype are read as they are.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only what is inlined is compiled for the wide instruction sets"
-)]
-
 use super::Pass;
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};

@@ -3,11 +3,6 @@
 //! No operand is widened as a whole. The terms of an element are added in f32, and neither the layout of an operand nor the number of
 //! threads changes a bit. A sum is rounded to the half-precision type once, at its end.
 
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
-
 use std::marker::PhantomData;
 
 use smallvec::{SmallVec, smallvec};

@@ -22,10 +22,6 @@ const LEAST: usize = ROWS * COLUMNS;
 /// Lays out lines of an operand such that the elements of a step are side by side: a panel has `N` lines, and the last one is filled up
 /// with 0. `at` returns the element of a line and a step.
 #[inline(always)]
-#[allow(
-    clippy::inline_always,
-    reason = "the function passes a closure of the caller"
-)]
 fn lay_out<T: Factor, const N: usize>(
     panels: &mut [T],
     lines: usize,

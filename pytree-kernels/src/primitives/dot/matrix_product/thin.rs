@@ -10,9 +10,8 @@
 //! it has alone.
 
 #![allow(
-    clippy::inline_always,
     clippy::needless_range_loop,
-    reason = "only inlined code is compiled for the wide instruction sets, and loops over places of arrays become vectors"
+    reason = "loops over places of arrays become vectors"
 )]
 
 mod lanes;
