@@ -37,12 +37,7 @@ pub enum DeviceError {
     },
 }
 
-impl std::fmt::Debug for DeviceError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(DeviceError);
 
 impl DeviceError {
     /// Creates the error for something that the device does not support. `what` is a noun phrase, and `fix` is a

@@ -475,12 +475,7 @@ fn place_of(place: &[usize]) -> String {
     format!("[{}]", positions.join("]["))
 }
 
-impl fmt::Debug for TensorError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(TensorError);
 
 /// Returns advice on how to convert operands of wrong dtypes. Returns an empty text if the expected dtypes already
 /// contain advice.

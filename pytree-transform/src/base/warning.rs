@@ -5,7 +5,6 @@
 //! stderr.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
@@ -37,11 +36,7 @@ pub struct Warning {
     pub message: String,
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
+pytree_core::shown!(Display for [] Warning: |self, f| f.write_str(&self.message));
 
 type Hook = Arc<dyn Fn(&Warning) + Send + Sync>;
 

@@ -155,8 +155,6 @@ impl fmt::Display for JaxprEquation<'_> {
     }
 }
 
-impl fmt::Debug for JaxprEquation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self} (at {})", self.line())
-    }
-}
+pytree_core::shown!(
+    Debug for [] JaxprEquation<'_>: |self, f| write!(f, "{self} (at {})", self.line())
+);

@@ -151,12 +151,7 @@ pub enum JaxprError {
     },
 }
 
-impl std::fmt::Debug for JaxprError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::debug_as_display!(JaxprError);
 
 fn list(infos: &[AbstractArray]) -> String {
     let infos: Vec<String> = infos.iter().map(ToString::to_string).collect();

@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn transposed_convolution_with_flipped_kernel_is_transpose() {
         use crate::primitives::body::tape::linearize;
-        use crate::primitives::shape::rule_checks::{assert_close, noise};
+        use crate::primitives::shape::tests::rule_checks::{assert_close, noise};
         let convolution = Convolution::new([2], Padding::Valid);
         let (kernel, x) = (noise(&[3, 2, 5], 1), noise(&[4, 9, 2], 2));
         let apply = |x: Vec<Tensor>| (vec![convolution.apply(&x[0], &kernel)], ());

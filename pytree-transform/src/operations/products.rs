@@ -157,7 +157,7 @@ mod tests {
     use pytree_kernels::base::dtype::DType;
 
     use super::*;
-    use crate::primitives::shape::rule_checks::{assert_close, noise};
+    use crate::primitives::shape::tests::rule_checks::{assert_close, noise};
 
     #[test]
     fn batch_axes_broadcast() {

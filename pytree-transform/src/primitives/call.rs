@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::TensorError;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_condition, with_tangents,
@@ -21,8 +20,8 @@ use crate::primitives::body::{Body, single_body};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    Signature, WithTangents, alone,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, alone,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{Recorder, bind, on_tape};
@@ -81,7 +80,7 @@ impl Primitive for Call {
         mapped_in_front(call(&batched.body, operands), &batched.mapped)
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         self.0.lower_call(block, operands).map(Into::into)
     }
 
@@ -96,22 +95,14 @@ impl Primitive for Call {
         vec![("jaxpr", &self.0.jaxpr)]
     }
 
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        _: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, _: usize) -> WithInputs {
         (
             Arc::new(Self(self.0.derived(single_body(bodies)))),
             smallvec![0],
         )
     }
 
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         Ok(vec![Signature::new(operands.iter().copied(), results)])
     }
 
@@ -131,11 +122,7 @@ impl Primitive for Call {
         self.0.may_call_host
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let body = self.0.under_condition(condition.is_some());
         bind(&Self(body), &with_condition(condition, operands, &[0]))
     }

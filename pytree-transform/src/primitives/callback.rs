@@ -10,12 +10,12 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, alone, not_linear,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{bind, current_line};
@@ -245,7 +245,7 @@ impl Primitive for HostCall {
         (results, axes)
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(
             operands,
             "a module runs outside of this program and cannot call one of its functions",
@@ -281,11 +281,7 @@ impl Primitive for HostCall {
         true
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let Some(condition) = condition else {
             return match self.purity {
                 Purity::Pure => bind(self, operands),

@@ -33,8 +33,8 @@ use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
-    Primitive, WithTangents, alone, not_linear, one, take as only_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, LinearPrimitive, Lowered,
+    LoweredOne, Outputs, Primitive, WithTangents, alone, not_linear, one, take as only_operands,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, table};
 use crate::tensor::trace::{axis_length, bind_one};
@@ -86,8 +86,10 @@ impl fmt::Display for Names<'_> {
     }
 }
 
-fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
-    let rest = names.iter().filter(|other| *other != name);
+fn without(names: &[AxisName], batch: &BatchAxis) -> SmallVec<[AxisName; 1]> {
+    let rest = names
+        .iter()
+        .filter(|name| batch.name.as_ref() != Some(*name));
     rest.cloned().collect()
 }
 
@@ -231,12 +233,7 @@ impl LinearPrimitive for PSum {
         (or_panic(self.apply(operand)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         lower_all_reduce(block, "stablehlo.add", operand, &self.names)
     }
 
@@ -249,18 +246,12 @@ impl LinearPrimitive for PSum {
     }
 
     /// Sums over the batch axis. A value without a batch axis is multiplied by the number of examples.
-    fn batch_over(
-        &self,
-        name: &AxisName,
-        operand: &Tensor,
-        axis: Option<usize>,
-        size: usize,
-    ) -> Batched {
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
         let sum = match axis {
             Some(axis) => or_panic(reduce::sum(operand, &[axis])),
-            None => operand * Tensor::constant(operand.dtype(), size as f64),
+            None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
         };
-        let rest = without(&self.names, name);
+        let rest = without(&self.names, batch);
         (one(or_panic(psum(&sum, &rest))), one(None))
     }
 }
@@ -306,18 +297,18 @@ impl Primitive for PMax {
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let Some(name) = &batch.name else {
+        if batch.name.is_none() {
             return (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]));
-        };
+        }
         let maximum = match axes[0] {
             Some(axis) => or_panic(reduce::reduce_by(Reduction::Max, &operands[0], &[axis])),
             None => operands[0].clone(),
         };
-        let rest = without(&self.names, name);
+        let rest = without(&self.names, batch);
         (one(or_panic(pmax(&maximum, &rest))), one(None))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let maximum = |block: &mut Block<'_>, keys: &[Value]| {
             lower_all_reduce(block, "stablehlo.maximum", &keys[0], &self.names)
         };
@@ -376,12 +367,7 @@ impl LinearPrimitive for AllGather {
         (or_panic(gather.apply(&operand)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        result: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne {
         let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
         let mut shape = Shape::from(operand.shape());
         shape.insert(self.axis, 1);
@@ -411,14 +397,8 @@ impl LinearPrimitive for AllGather {
         Some(self.length)
     }
 
-    fn batch_over(
-        &self,
-        _: &AxisName,
-        operand: &Tensor,
-        axis: Option<usize>,
-        size: usize,
-    ) -> Batched {
-        let all = or_panic(batch_axis_first(operand, axis, size));
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
+        let all = or_panic(batch_axis_first(operand, axis, batch.size));
         (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
 }
@@ -452,7 +432,7 @@ impl Primitive for AxisIndex {
         (one(positions), one(Some(0)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let Some((length, stride)) = block.mesh().axis(&self.name[0]) else {
             return Err(unknown_axis(block, operands, &self.name));
         };

@@ -13,7 +13,7 @@ use smallvec::smallvec;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};
@@ -97,7 +97,7 @@ impl Primitive for Convert {
         (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let operand = &operands[0];
         let (from, to) = (operand.dtype().kind(), self.0.kind());
         Ok(one(match (from, to) {

@@ -20,8 +20,8 @@ use crate::base::text_layout::{Pairs, Tuple};
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -227,12 +227,7 @@ impl Primitive for Convolution {
         rules::batched(self, operands, axes, batch.size)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         Ok(one(lowering::lowered(self, block, operands, results[0])))
     }
 

@@ -14,7 +14,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, one,
 };
 use crate::tensor::scalar::Scalar;
@@ -169,7 +169,7 @@ impl Primitive for Full {
         alone(self, operands)
     }
 
-    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &Infos<'_>) -> Lowered {
         Ok(one(block.number(results[0], self.value)))
     }
 
@@ -237,7 +237,7 @@ impl Primitive for Iota {
         alone(self, operands)
     }
 
-    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &Infos<'_>) -> Lowered {
         Ok(one(block.positions(results[0], self.axis)))
     }
 

@@ -17,8 +17,8 @@ use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, LinearPrimitive, Lowered,
-    Outputs, Primitive, WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, LinearPrimitive,
+    Lowered, LoweredOne, Outputs, Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;
@@ -149,12 +149,7 @@ impl LinearPrimitive for CumulativeSum {
         )
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         let start = number(operand.dtype(), 0.0);
         Ok(lower(self.0, block, operand, &start, |block, before, x| {
             block.binary("stablehlo.add", before, x)
@@ -267,7 +262,7 @@ impl Primitive for Cumulative {
         (one(or_panic(result)), one(axes[0]))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let dtype = operands[0].dtype();
         let (name, start) = match self.cumulation {
             Cumulation::Prod => ("stablehlo.multiply", number(dtype, 1.0)),
@@ -294,7 +289,7 @@ impl Primitive for Cumulative {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         assert_close, check_batching, check_tangent, check_transpose, noise,
     };
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use pytree_core::bug::pairs;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode, with_condition};
 use crate::primitives::body::{Body, single_body};
 use crate::primitives::call::call;
@@ -19,8 +19,8 @@ use crate::primitives::shape::{batch_axis_first, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    Signature, WithTangents, operands_at,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{Recorder, bind};
@@ -90,7 +90,7 @@ impl Primitive for Backward {
         mapped_in_front(bind_all(&primitive, &operands), &mapped)
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(
             operands,
             "this equation is the linear part of a `custom_vjp`, whose rule gives only cotangents",
@@ -106,11 +106,7 @@ impl Primitive for Backward {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
     }
 
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        _: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, _: usize) -> WithInputs {
         let body = self.body.derived(single_body(bodies));
         let primitive = Self {
             body,
@@ -120,11 +116,7 @@ impl Primitive for Backward {
     }
 
     /// Returns the dtypes and shapes that the inputs and outputs of the transpose must have.
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         let tangents = operands_at(operands, 0..self.tangents)?;
         let residuals = operands_at(operands, self.tangents..operands.len())?;
         Ok(vec![Signature::new(
@@ -137,11 +129,7 @@ impl Primitive for Backward {
         self.body.may_call_host
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let primitive = Self {
             body: self.body.under_condition(condition.is_some()),
             ..self.clone()

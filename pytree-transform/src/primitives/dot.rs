@@ -17,8 +17,8 @@ use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -220,12 +220,7 @@ impl Primitive for DotGeneral {
         )
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let ((contract_left, contract_right), (batch_left, batch_right)) =
             (&self.contract, &self.batch);
         // Without the highest precision, a TPU would round f32 to bf16.

@@ -24,7 +24,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, GatherAxes, Value};
@@ -224,12 +224,7 @@ impl Primitive for Take {
         (one(result), one(Some(axis)))
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let length = operands[0].shape()[self.axis];
         let indices = lower_positions(block, &operands[1], length, Outside::Clamp);
         let axes = self.gather_axes(operands[0].rank(), indices.rank());
@@ -309,7 +304,7 @@ mod tests {
     use pytree_kernels::base::dtype::DType;
 
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };
 

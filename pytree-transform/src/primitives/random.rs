@@ -12,7 +12,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -116,7 +116,7 @@ impl Primitive for Threefry2x32 {
         (smallvec![first, second], smallvec![axis, axis])
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block
             .call_shared("threefry2x32", operands, |block, words| {
                 Ok(lower_block(block, words))
@@ -132,7 +132,7 @@ impl Primitive for Threefry2x32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{check_batching, noise};
+    use crate::primitives::shape::tests::rule_checks::{check_batching, noise};
 
     #[test]
     fn batching_agrees_with_evaluation() {

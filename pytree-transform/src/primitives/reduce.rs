@@ -24,8 +24,8 @@ use crate::primitives::slice::{concatenate, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Outputs,
-    Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, LinearPrimitive, Lowered,
+    LoweredOne, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
 use crate::tensor::trace::bind_one;
@@ -223,12 +223,7 @@ impl LinearPrimitive for Sum {
         (or_panic(sum_as(dtype, operand, &axes)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         let operand = lower_operand(block, operand, self.dtype)?;
         let start = number(operand.dtype(), 0.0);
         block.reduced("stablehlo.add", &operand, &start, &self.axes)
@@ -349,7 +344,7 @@ impl Primitive for Reduce {
         (one(self.of(&operands[0], &axes)), one(Some(batch)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let operand = &lower_operand(block, &operands[0], self.dtype)?;
         let dtype = operand.dtype();
         let (name, start) = match self.reduction {
@@ -435,7 +430,7 @@ mod tests {
 
     use super::arg_extremum::ArgExtremum;
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
     };
 

@@ -19,15 +19,15 @@ use pytree_kernels::primitives::reduce_window::{self, Window};
 use pytree_kernels::primitives::reduction::Extremum;
 use pytree_kernels::primitives::sliding::Sliding;
 
-use self::selection::SelectAndGatherAdd;
+use self::selection::{Direction, SelectAndAdd};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::{Pairs, Tuple};
 use crate::primitives::create;
 use crate::primitives::slice::inserted;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, LinearPrimitive, Lowered,
-    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, LinearPrimitive,
+    Lowered, LoweredOne, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -188,12 +188,7 @@ impl LinearPrimitive for ReduceWindowSum {
         (or_panic(batched.apply(operand)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        result: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne {
         lowering::lower_sums(&self.window, block, operand, &self.base_dilation, result)
     }
 
@@ -237,7 +232,8 @@ impl Primitive for ReduceWindowExtremum {
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let result = or_panic(bind_one(self, &[&primals[0]]));
-        let gather = SelectAndGatherAdd {
+        let gather = SelectAndAdd {
+            direction: Direction::Gather,
             extremum: self.extremum,
             window: self.window.clone(),
         };
@@ -263,12 +259,7 @@ impl Primitive for ReduceWindowExtremum {
         )
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         lowering::lower_extrema(&self.window, self.extremum, block, &operands[0], results[0])
             .map(one)
     }

@@ -14,7 +14,7 @@ use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::shape::{broadcast_to, known_scalar};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -128,7 +128,7 @@ impl Primitive for Select {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(one(block.selection(
             &operands[0],
             &operands[1],

@@ -13,7 +13,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
@@ -251,12 +251,7 @@ impl LinearPrimitive for Broadcast {
         (or_panic(broadcast_in_dim(&operand, &shape, &axes)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         Ok(block.broadcast(operand, &self.shape, &self.axes))
     }
 
@@ -324,12 +319,7 @@ impl LinearPrimitive for Reshape {
         (or_panic(reshape(&operand, &shape)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         Ok(block.reshaped(operand, &self.shape))
     }
 
@@ -408,12 +398,7 @@ impl LinearPrimitive for Transpose {
         (or_panic(transpose(operand, &permutation)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         Ok(block.transposed(operand, &self.permutation))
     }
 
@@ -427,7 +412,4 @@ impl LinearPrimitive for Transpose {
 }
 
 #[cfg(test)]
-pub(crate) mod rule_checks;
-
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,7 +12,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::device::{PartitionSpec, problems_of};
-use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
@@ -59,12 +59,7 @@ impl LinearPrimitive for ShardingConstraint {
         (or_panic(sharding_constraint(operand, &spec)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         block.sharding_constraint(operand, &self.spec)
     }
 

@@ -20,7 +20,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::{batch_axis_first, batched_axis};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
@@ -161,12 +161,7 @@ impl LinearPrimitive for Slice {
         (or_panic(slice(operand, &start, &limit, &stride)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         Ok(block.sliced(operand, &self.start, &self.limit, &self.stride))
     }
 
@@ -256,12 +251,7 @@ impl LinearPrimitive for Reverse {
         (or_panic(reverse(operand, &axes)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         Ok(block.reversed(operand, &self.axes))
     }
 
@@ -277,7 +267,7 @@ impl LinearPrimitive for Reverse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
     use crate::tensor::primitive::Primitive;

@@ -12,7 +12,7 @@ use crate::primitives::gather::take_along;
 use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -134,12 +134,7 @@ impl Primitive for Sort {
         )
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let operand = &operands[0];
         let indices = AbstractArray::new(DType::I32, &operand.info.shape);
         let positions = block.positions(&indices, self.axis);
@@ -190,7 +185,7 @@ mod tests {
     use super::*;
     use crate::ix;
     use crate::primitives::convert::convert;
-    use crate::primitives::shape::rule_checks::{check_batching, check_tangent, noise};
+    use crate::primitives::shape::tests::rule_checks::{check_batching, check_tangent, noise};
 
     #[test]
     fn sort_is_stable_with_nan_last() {

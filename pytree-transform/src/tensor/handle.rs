@@ -375,16 +375,10 @@ impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
     }
 }
 
-impl<T: TensorElement, D: Dimension> From<ndarray::ArrayView<'_, T, D>> for Tensor {
-    fn from(array: ndarray::ArrayView<'_, T, D>) -> Self {
-        Self::from_array(Array::new(array.shape(), array.iter().copied().collect()))
-    }
-}
-
-impl<T: TensorElement> From<T> for Tensor {
-    fn from(value: T) -> Self {
-        Self::scalar(value)
-    }
+pytree_core::conversions! { Tensor:
+    [T: TensorElement, D: Dimension] ndarray::ArrayView<'_, T, D>,
+        |array| Self::from_array(Array::new(array.shape(), array.iter().copied().collect()));
+    [T: TensorElement] T, |value| Self::scalar(value);
 }
 
 impl fmt::Debug for Tensor {

@@ -41,6 +41,21 @@ pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
 /// The result of a lowering rule: the values of the primitive's results, or an error that names the user's source line.
 pub(crate) type Lowered = Result<Outputs<Value>, TensorError>;
 
+/// The result of a lowering rule of a primitive with a single result.
+pub(crate) type LoweredOne = Result<Value, TensorError>;
+
+/// The dtypes and shapes of operands or results.
+pub(crate) type Infos<'a> = [&'a AbstractArray];
+
+/// The results of an applied primitive, or the error of a shape rule.
+pub(crate) type Applied = Result<Outputs<Tensor>, TensorError>;
+
+/// The signatures of the bodies of a primitive, or a message about its operands.
+pub(crate) type Signatures = Result<Vec<Signature>, String>;
+
+/// A primitive with new inputs of its bodies, and the positions of operands before which the equation inserts their values.
+pub(crate) type WithInputs = (Arc<dyn Primitive>, SmallVec<[usize; 2]>);
+
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
@@ -228,12 +243,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// **Lowering**: writes operations of StableHLO that compute the results, and returns the values of the results.
     /// `results` holds the dtypes and shapes of the results. If StableHLO cannot express the primitive, returns the
     /// error of [`Block::refused`].
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered;
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered;
 
     /// **Display**: writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -287,11 +297,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     ///
     /// # Errors
     /// Returns an error message if the operands differ from the expected number, dtypes or shapes.
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         let _ = (operands, results);
         Ok(Vec::new())
     }
@@ -303,11 +309,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     ///
     /// # Panics
     /// Panics if the primitive has no bodies.
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        count: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, count: usize) -> WithInputs {
         let _ = (bodies, count);
         bug(format_args!("a rule of `{}` for its bodies", self.name()))
     }
@@ -346,11 +348,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     ///
     /// # Errors
     /// As [`bind`](crate::tensor::trace::bind).
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let _ = (condition, operands);
         bug(format_args!("a rule of `{}` for a condition", self.name()))
     }
@@ -439,12 +437,7 @@ pub(crate) trait LinearPrimitive:
 
     /// **Lowering**: writes operations of StableHLO that compute the result, and returns the value of the result.
     /// `result` is the dtype and shape of the result; see [`Primitive::lower`].
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        result: &AbstractArray,
-    ) -> Result<Value, TensorError>;
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne;
 
     /// **Display**: writes the parameters; see [`Primitive::write_parameters`].
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -487,7 +480,7 @@ pub(crate) trait LinearPrimitive:
 
     /// **Batching over a named axis**: combines the examples of a batch. Only primitives with
     /// [`axis_names`](Self::axis_names) have this rule; see [`Primitive::batch`].
-    fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, _: &BatchAxis) -> Batched {
         bug(format_args!(
             "a batching rule of `{}` over named axes, for the operand {} with the batch axis {axis:?}",
             LinearPrimitive::name(self),
@@ -531,8 +524,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        if let Some(name) = &batch.name {
-            return self.batch_over(name, &operands[0], axes[0], batch.size);
+        if batch.name.is_some() {
+            return self.batch_over(&operands[0], axes[0], batch);
         }
         let Some(axis) = axes[0] else {
             return (one(or_panic(self.apply(&operands[0]))), one(None));
@@ -541,12 +534,7 @@ impl<P: LinearPrimitive> Primitive for P {
         (one(result), one(Some(axis)))
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         LinearPrimitive::lower(self, block, &operands[0], results[0]).map(one)
     }
 

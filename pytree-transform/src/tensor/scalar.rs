@@ -40,15 +40,9 @@ macro_rules! scalars {
 scalars!(Integer: bool, i8, i16, i32, i64, u8, u16, u32, u64);
 scalars!(Float: f32, f64, bf16, f16);
 
-impl From<usize> for Scalar {
-    fn from(number: usize) -> Self {
-        Self::from(number as u64)
-    }
-}
-impl From<isize> for Scalar {
-    fn from(number: isize) -> Self {
-        Self::from(number as i64)
-    }
+pytree_core::conversions! { Scalar:
+    [] usize, |number| Self::from(number as u64);
+    [] isize, |number| Self::from(number as i64);
 }
 
 impl Scalar {

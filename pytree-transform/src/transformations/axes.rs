@@ -352,30 +352,14 @@ fn shown(key: &PathKey) -> String {
     }
 }
 
-impl From<i32> for Axes {
-    fn from(axis: i32) -> Self {
-        Self::All(isize::try_from(axis).ok())
-    }
-}
-impl From<Option<i32>> for Axes {
-    fn from(axis: Option<i32>) -> Self {
-        axis.map_or(Self::All(None), Self::from)
-    }
-}
-impl<A: Into<Self>> From<Vec<A>> for Axes {
-    fn from(members: Vec<A>) -> Self {
-        Self::List(members.into_iter().map(Into::into).collect())
-    }
-}
-impl<A: Into<Self>, const N: usize> From<[A; N]> for Axes {
-    fn from(members: [A; N]) -> Self {
-        Self::List(members.into_iter().map(Into::into).collect())
-    }
-}
-impl From<Tree<Option<i32>>> for Axes {
-    fn from(tree: Tree<Option<i32>>) -> Self {
-        Self::Tree(tree.map(|axis| axis.and_then(|axis| isize::try_from(axis).ok())))
-    }
+pytree_core::conversions! { Axes:
+    [] i32, |axis| Self::All(isize::try_from(axis).ok());
+    [] Option<i32>, |axis| axis.map_or(Self::All(None), Self::from);
+    [A: Into<Self>] Vec<A>, |members| Self::List(members.into_iter().map(Into::into).collect());
+    [A: Into<Self>, const N: usize] [A; N],
+        |members| Self::List(members.into_iter().map(Into::into).collect());
+    [] Tree<Option<i32>>,
+        |tree| Self::Tree(tree.map(|axis| axis.and_then(|axis| isize::try_from(axis).ok())));
 }
 
 macro_rules! tuples {

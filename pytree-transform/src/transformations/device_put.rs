@@ -23,20 +23,10 @@ enum Target {
     Sharding(NamedSharding),
 }
 
-impl<D: Into<Device>> From<D> for Placement {
-    fn from(device: D) -> Self {
-        Self(Target::Device(device.into()))
-    }
-}
-impl From<NamedSharding> for Placement {
-    fn from(sharding: NamedSharding) -> Self {
-        Self(Target::Sharding(sharding))
-    }
-}
-impl From<&NamedSharding> for Placement {
-    fn from(sharding: &NamedSharding) -> Self {
-        sharding.clone().into()
-    }
+pytree_core::conversions! { Placement:
+    [D: Into<Device>] D, |device| Self(Target::Device(device.into()));
+    [] NamedSharding, |sharding| Self(Target::Sharding(sharding));
+    [] &NamedSharding, |sharding| sharding.clone().into();
 }
 
 /// Returns a pytree whose tensors are on a device: a model, a batch, or one tensor.

@@ -1,6 +1,5 @@
 //! `jit_mut`: compiles a function that takes some of its arguments by `&mut` and writes them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
@@ -144,10 +143,9 @@ impl<P: Arguments, R: 'static> std::ops::Deref for JitMut<P, R> {
     }
 }
 
-impl<P: Arguments, R> fmt::Debug for JitMut<P, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JitMut({})", self.compiled.origin.line)
-    }
-}
+pytree_core::shown!(
+    Debug for [P: Arguments, R] JitMut<P, R>:
+    |self, f| write!(f, "JitMut({})", self.compiled.origin.line)
+);
 
 writing_function!([] JitMut);

@@ -120,11 +120,9 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
     }
 }
 
-impl<M, R> std::fmt::Debug for Linearization<M, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Linearization({})", self.jaxpr)
-    }
-}
+pytree_core::shown!(
+    Debug for [M, R] Linearization<M, R>: |self, f| write!(f, "Linearization({})", self.jaxpr)
+);
 
 /// The inputs of the linear part are the tangents, followed by the residuals. This text is for the panic message of a
 /// library bug: the numbers of inputs and residuals differ.

@@ -228,20 +228,10 @@ enum Kind {
     Rules(ShardingRules),
 }
 
-impl<S: Into<PartitionSpec>> From<S> for Shardings {
-    fn from(spec: S) -> Self {
-        Self(Kind::Spec(spec.into()))
-    }
-}
-impl From<ShardingRules> for Shardings {
-    fn from(rules: ShardingRules) -> Self {
-        Self(Kind::Rules(rules))
-    }
-}
-impl From<&ShardingRules> for Shardings {
-    fn from(rules: &ShardingRules) -> Self {
-        rules.clone().into()
-    }
+pytree_core::conversions! { Shardings:
+    [S: Into<PartitionSpec>] S, |spec| Self(Kind::Spec(spec.into()));
+    [] ShardingRules, |rules| Self(Kind::Rules(rules));
+    [] &ShardingRules, |rules| rules.clone().into();
 }
 
 impl Shardings {

@@ -110,11 +110,9 @@ impl<'f, A: Traceable, R: 'f> SpmdFunction<'f, A, R> {
     }
 }
 
-impl<A, R> std::fmt::Debug for SpmdFunction<'_, A, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SpmdFunction({})", self.line)
-    }
-}
+pytree_core::shown!(
+    Debug for [A, R] SpmdFunction<'_, A, R>: |self, f| write!(f, "SpmdFunction({})", self.line)
+);
 
 /// A function that runs on all devices of a mesh, the result of [`SpmdFunction::over`]. `R` is the result of a call: a
 /// value, or a `Result`.

@@ -15,7 +15,7 @@ use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{Batched, LinearPrimitive, one};
+use crate::tensor::primitive::{BatchAxis, Batched, LinearPrimitive, LoweredOne, one};
 use crate::tensor::stablehlo::{Block, Value, table};
 use crate::tensor::trace::axis_length;
 
@@ -138,12 +138,7 @@ impl LinearPrimitive for PPermute {
         (or_panic(self.apply(operand)), axis)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
         let of_group = |group: &Vec<usize>| {
             let pairs = self.pairs.iter();
@@ -177,15 +172,9 @@ impl LinearPrimitive for PPermute {
         Some(self.length)
     }
 
-    fn batch_over(
-        &self,
-        _: &AxisName,
-        operand: &Tensor,
-        axis: Option<usize>,
-        size: usize,
-    ) -> Batched {
-        let all = or_panic(batch_axis_first(operand, axis, size));
-        let mut sources: Vec<Option<usize>> = vec![None; size];
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
+        let all = or_panic(batch_axis_first(operand, axis, batch.size));
+        let mut sources: Vec<Option<usize>> = vec![None; batch.size];
         for &(from, to) in &*self.pairs {
             sources[to] = Some(from);
         }
@@ -264,12 +253,7 @@ impl LinearPrimitive for AllToAll {
         (or_panic(behind.apply(&operand)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        _: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, _: &AbstractArray) -> LoweredOne {
         let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
         let parts = block.with_moved_axis(operand, self.split_axis, 0);
         let attributes = format_args!(
@@ -302,14 +286,8 @@ impl LinearPrimitive for AllToAll {
     /// Evaluates the exchange when the batch axis is mapped. Element `i` of the split axis is sent to example `i`, so
     /// the split axis becomes the batch axis of the result. The position on the old batch axis identifies the sender.
     /// The old batch axis becomes an axis of the result.
-    fn batch_over(
-        &self,
-        _: &AxisName,
-        operand: &Tensor,
-        axis: Option<usize>,
-        size: usize,
-    ) -> Batched {
-        let all = or_panic(batch_axis_first(operand, axis, size));
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
+        let all = or_panic(batch_axis_first(operand, axis, batch.size));
         let by_receiver = or_panic(move_axis(&all, self.split_axis + 1, 0));
         let result = or_panic(move_axis(&by_receiver, 1, self.concat_axis + 1));
         (one(result), one(Some(0)))

@@ -13,7 +13,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::reduce;
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{Batched, LinearPrimitive, one};
+use crate::tensor::primitive::{BatchAxis, Batched, LinearPrimitive, LoweredOne, one};
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::axis_length;
 
@@ -92,12 +92,7 @@ impl LinearPrimitive for ReduceScatter {
         (or_panic(behind.apply(&operand)), 0)
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operand: &Value,
-        result: &AbstractArray,
-    ) -> Result<Value, TensorError> {
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne {
         let mut slice = operand.info.clone();
         slice.shape[self.axis] = 1;
         let attribute = format!("scatter_dimension = {} : i64, ", self.axis);
@@ -130,16 +125,10 @@ impl LinearPrimitive for ReduceScatter {
 
     /// Sums over the batch axis. Element `i` of the scattered axis belongs to example `i`, so the scattered axis becomes
     /// the batch axis of the result.
-    fn batch_over(
-        &self,
-        _: &AxisName,
-        operand: &Tensor,
-        axis: Option<usize>,
-        size: usize,
-    ) -> Batched {
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
         let sum = match axis {
             Some(axis) => or_panic(reduce::sum(operand, &[axis])),
-            None => operand * Tensor::constant(operand.dtype(), size as f64),
+            None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
         };
         (one(sum), SmallVec::from_elem(Some(self.axis), 1))
     }

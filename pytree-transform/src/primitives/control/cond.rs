@@ -9,10 +9,10 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::{Comparison, Unary};
 use pytree_kernels::primitives::reduction::Reduction;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_condition, with_tangents,
@@ -28,8 +28,8 @@ use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    Signature, WithTangents, alone, operands_at,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
@@ -357,12 +357,7 @@ impl Primitive for Cond {
     }
 
     /// Writes a `case`. StableHLO runs the last branch for an index below 0, so such an index is replaced by 0.
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let zero = block.number_like(&operands[0], 0.0);
         let index = block.binary("stablehlo.maximum", &operands[0], &zero);
         let results = results.iter().map(|&info| info.clone());
@@ -385,21 +380,13 @@ impl Primitive for Cond {
         branches.map(|branch| ("branches", &branch.jaxpr)).collect()
     }
 
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        _: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, _: usize) -> WithInputs {
         let branches = pairs(&self.branches, bodies, BODIES);
         let branches = branches.map(|(branch, jaxpr)| branch.derived(jaxpr));
         (Arc::new(Self::new(branches.collect())), smallvec![1])
     }
 
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         let index = operands_at(operands, 0..1)?[0];
         if *index != AbstractArray::new(DType::I32, []) {
             return Err(format!("expected an index i32[], found {index}"));
@@ -415,11 +402,7 @@ impl Primitive for Cond {
         self.branches.iter().any(|branch| branch.may_call_host)
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let branches = self.branches.iter();
         let branches = branches.map(|branch| branch.under_condition(condition.is_some()));
         bind(

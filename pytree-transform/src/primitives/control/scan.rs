@@ -14,10 +14,10 @@ use pytree_core::bug::pairs;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
     bind_all, cotangents_of, known_and_cotangents, with_condition,
@@ -29,8 +29,8 @@ use crate::primitives::shape::{move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    Signature, WithTangents, alone, operands_at,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{bind, on_tape};
@@ -271,12 +271,7 @@ impl Primitive for Scan {
 
     /// Writes a `while` that passes the iteration counter, the carry and the stacked outputs from iteration to
     /// iteration. Each iteration writes one element of each stacked output.
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let (constants, rest) = operands.split_at(self.constants);
         let (carry, inputs) = rest.split_at(self.carry);
         let stacks = results[self.carry..].iter();
@@ -335,22 +330,14 @@ impl Primitive for Scan {
         vec![("jaxpr", &self.body.jaxpr)]
     }
 
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        count: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, count: usize) -> WithInputs {
         let body = self.body.derived(single_body(bodies));
         let primitive = self.with(body, self.constants + count, self.carry);
         (Arc::new(primitive), smallvec![0])
     }
 
     /// Returns the dtypes and shapes that the inputs and outputs of the body must have.
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         let element = |stacked: &AbstractArray| match stacked.shape.split_first() {
             Some((&length, shape)) if length == self.length => {
                 Ok(AbstractArray::new(stacked.dtype, shape))
@@ -382,11 +369,7 @@ impl Primitive for Scan {
         self.body.may_call_host
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let body = self.body.under_condition(condition.is_some());
         let constants = self.constants + usize::from(condition.is_some());
         bind(

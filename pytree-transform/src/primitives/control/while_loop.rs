@@ -8,10 +8,10 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::Comparison;
 use pytree_kernels::primitives::elementwise::short::ShortProgram;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
     arrays, bind_all, mapped_in_front, tangents_behind, with_condition, with_tangents,
@@ -30,8 +30,8 @@ use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    Signature, WithTangents, alone, operands_at,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
@@ -318,7 +318,7 @@ impl Primitive for While {
     }
 
     /// Writes a `while`, whose regions read the constants from the enclosing function.
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let (of_condition, rest) = operands.split_at(self.condition_constants);
         let (of_body, carry) = rest.split_at(self.body_constants);
         let results = block.while_loop(
@@ -347,11 +347,7 @@ impl Primitive for While {
         ]
     }
 
-    fn with_inputs(
-        &self,
-        bodies: Vec<Jaxpr>,
-        count: usize,
-    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+    fn with_inputs(&self, bodies: Vec<Jaxpr>, count: usize) -> WithInputs {
         let mut bodies = bodies.into_iter();
         let body = self.body.derived(expect_next(&mut bodies, BODIES));
         let condition = self.condition.derived(expect_next(&mut bodies, BODIES));
@@ -364,11 +360,7 @@ impl Primitive for While {
 
     /// Returns the dtypes and shapes that the inputs and outputs of the condition and the body must have. The condition
     /// returns a bool, and the body returns the carry.
-    fn signatures(
-        &self,
-        operands: &[&AbstractArray],
-        results: &[AbstractArray],
-    ) -> Result<Vec<Signature>, String> {
+    fn signatures(&self, operands: &Infos<'_>, results: &[AbstractArray]) -> Signatures {
         let constants = self.condition_constants + self.body_constants;
         let of_condition = operands_at(operands, 0..self.condition_constants)?;
         let of_body = operands_at(operands, self.condition_constants..constants)?;
@@ -384,11 +376,7 @@ impl Primitive for While {
         self.condition.may_call_host || self.body.may_call_host
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let count = usize::from(condition.is_some());
         let mut holds = self.condition.under_condition(count > 0);
         if count > 0 && (self.condition.jaxpr.calls_host() || self.body.jaxpr.calls_host()) {

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 
 use super::{convolve, rules};
 use crate::primitives::convert::convert;
-use crate::primitives::shape::rule_checks::{
+use crate::primitives::shape::tests::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
 };
 use crate::tensor::Tensor;

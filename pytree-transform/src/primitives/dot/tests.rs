@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::primitives::convert::convert;
-use crate::primitives::shape::rule_checks::{
+use crate::primitives::shape::tests::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
 };
 

@@ -17,7 +17,7 @@ use crate::primitives::elementwise::{compare, compare_with, same_info};
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -162,7 +162,7 @@ impl Primitive for Binary {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(one(lower_binary(*self, block, &operands[0], &operands[1])))
     }
 

@@ -13,7 +13,7 @@ use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -73,7 +73,7 @@ impl Primitive for Comparison {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let direction = match self {
             Self::Eq => "EQ",
             Self::Ne => "NE",

@@ -15,7 +15,7 @@ use crate::primitives::elementwise::lowering::lower_unary;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -145,7 +145,7 @@ impl Primitive for Unary {
         (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(one(lower_unary(*self, block, &operands[0])))
     }
 

@@ -12,7 +12,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -117,7 +117,7 @@ impl Primitive for TakeAlong {
         (one(result), one(Some(0)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let taken = |x: &[Tensor]| {
             let taken = |x: &Tensor, at: &Tensor| or_panic(take_along_last(x, at));
             vec![self.on_last([&x[0], &x[1]], taken)]
@@ -137,7 +137,7 @@ impl Primitive for TakeAlong {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
 

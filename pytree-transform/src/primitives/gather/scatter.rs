@@ -22,8 +22,8 @@ use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis, re
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take as take_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, not_linear, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value};
 use crate::tensor::trace::bind_one;
@@ -275,7 +275,7 @@ impl Primitive for Scatter {
         (one(result), one(Some(place)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let [operand, indices, updates] = [&operands[0], &operands[1], &operands[2]];
         if updates.info.is_empty() {
             return Ok(one(operand.clone()));
@@ -330,7 +330,7 @@ impl Primitive for Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         assert_close, check_batching, check_tangent, noise,
     };
 

@@ -19,8 +19,8 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take as take_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, one, take as take_operands,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -205,12 +205,7 @@ impl Primitive for ScatterAdd {
         (one(result), one(Some(axis)))
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let (updates, indices) = (&operands[0], &operands[1]);
         let zeros = block.number(results[0], 0.0);
         if updates.info.is_empty() {

@@ -14,28 +14,30 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
+    Primitive, WithTangents, alone, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns, for each window, the element of the first operand at the position of the window's extremum in the second
-/// operand. Both operands have the same shape. The result is 0 for a window without elements. The primitive is linear
-/// in the first operand.
+/// Moves elements between windows and the positions of the windows' extrema in the second operand. The primitive is linear in
+/// the first operand, and each direction is the transpose of the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SelectAndGatherAdd {
+pub(crate) struct SelectAndAdd {
+    pub(crate) direction: Direction,
     pub(crate) extremum: Extremum,
     pub(crate) window: Window,
 }
 
-/// Adds the elements of the first operand at the positions of the windows' extrema in the second operand. The first
-/// operand has one element for each window. The result has the shape of the second operand. This primitive is the
-/// transpose of [`SelectAndGatherAdd`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SelectAndScatterAdd {
-    pub(crate) extremum: Extremum,
-    pub(crate) window: Window,
+/// The direction of a [`SelectAndAdd`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
+    /// Returns, for each window, the element of the first operand at the position of the extremum. Both operands have the same
+    /// shape. The result is 0 for a window without elements.
+    Gather,
+    /// Adds the elements of the first operand at the positions of the extrema. The first operand has one element for each
+    /// window. The result has the shape of the second operand.
+    Scatter,
 }
 
 /// Returns an error unless both operands have the same dtype.
@@ -67,77 +69,66 @@ fn same_shape(
     ))
 }
 
-/// Returns the result and the tangent of a primitive that is linear in its first operand. The second operand only
-/// selects positions, so its tangent has no effect.
-fn linear_in_first(
-    primitive: &dyn Primitive,
-    primals: &[Tensor],
-    tangents: &[Option<Tensor>],
-) -> WithTangents {
-    let apply = |first: &Tensor| or_panic(bind_one(primitive, &[first, &primals[1]]));
-    (
-        one(apply(&primals[0])),
-        one(tangents[0].as_ref().map(apply)),
-    )
+impl SelectAndAdd {
+    #[track_caller]
+    fn apply(&self, first: &Tensor, second: &Tensor) -> Tensor {
+        or_panic(bind_one(self, &[first, second]))
+    }
 }
 
-/// Returns the cotangent of the first operand. The primitive `transposed` computes this cotangent from the result's
-/// cotangent and the second operand.
-fn cotangent_of_first(
-    transposed: &dyn Primitive,
-    cotangents: &[Option<Tensor>],
-    operands: &[Linear],
-) -> Cotangents {
-    let pulled = |cotangent| or_panic(bind_one(transposed, &[cotangent, operands[1].known()]));
-    smallvec![cotangents[0].as_ref().map(pulled), None]
-}
-
-/// Returns the results for a batch. Moves the batch axis to the front.
-fn batched_in_front(
-    primitive: &dyn Primitive,
-    operands: &[Tensor],
-    axes: &[Option<usize>],
-    size: usize,
-) -> Batched {
-    let front = |at: usize| or_panic(batch_axis_first(&operands[at], axes[at], size));
-    (
-        one(or_panic(bind_one(primitive, &[&front(0), &front(1)]))),
-        one(Some(0)),
-    )
-}
-
-impl Primitive for SelectAndGatherAdd {
+impl Primitive for SelectAndAdd {
     fn name(&self) -> &'static str {
-        "select_and_gather_add"
+        match self.direction {
+            Direction::Gather => "select_and_gather_add",
+            Direction::Scatter => "select_and_scatter_add",
+        }
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        let operation = "gather from windows of";
+        let operation = match self.direction {
+            Direction::Gather => "gather from windows of",
+            Direction::Scatter => "scatter to windows of",
+        };
         same_dtype(operation, operands)?;
-        same_shape(operation, operands, operands[1])?;
-        result(&self.window, operation, operands[1], None).map(one)
+        let windows = || result(&self.window, operation, operands[1], None);
+        match self.direction {
+            Direction::Gather => {
+                same_shape(operation, operands, operands[1])?;
+                windows().map(one)
+            }
+            Direction::Scatter => {
+                same_shape(operation, operands, &windows()?)?;
+                Ok(one(operands[1].clone()))
+            }
+        }
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [tangents, operand] = take(operands);
-        one(reduce_window::gather(
-            self.extremum,
-            &self.window,
-            &tangents,
-            &operand,
-        ))
+        let [first, second] = take(operands);
+        let kernel = match self.direction {
+            Direction::Gather => reduce_window::gather,
+            Direction::Scatter => reduce_window::scatter,
+        };
+        one(kernel(self.extremum, &self.window, &first, &second))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        linear_in_first(self, primals, tangents)
+        // The second operand only selects positions, so its tangent has no effect.
+        let apply = |first: &Tensor| self.apply(first, &primals[1]);
+        let tangent = tangents[0].as_ref().map(apply);
+        (one(apply(&primals[0])), one(tangent))
     }
 
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let scatter = SelectAndScatterAdd {
-            extremum: self.extremum,
-            window: self.window.clone(),
+        let back = Self {
+            direction: match self.direction {
+                Direction::Gather => Direction::Scatter,
+                Direction::Scatter => Direction::Gather,
+            },
+            ..self.clone()
         };
-        cotangent_of_first(&scatter, cotangents, operands)
+        let pulled = |cotangent| back.apply(cotangent, operands[1].known());
+        smallvec![cotangents[0].as_ref().map(pulled), None]
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
@@ -145,93 +136,24 @@ impl Primitive for SelectAndGatherAdd {
             return alone(self, operands);
         }
         let batched = Self {
-            extremum: self.extremum,
             window: batched(&self.window, 0),
+            ..self.clone()
         };
-        batched_in_front(&batched, operands, axes, batch.size)
+        let front = |at: usize| or_panic(batch_axis_first(&operands[at], axes[at], batch.size));
+        (one(batched.apply(&front(0), &front(1))), one(Some(0)))
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
-        lowering::lower_gather(
-            &self.window,
-            self.extremum,
-            block,
-            &operands[0],
-            &operands[1],
-            results[0],
-        )
-        .map(one)
-    }
-
-    fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {
-        division_of_pair(&self.window, operands[1])
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_selection(self.extremum, &self.window, f)
-    }
-}
-
-impl Primitive for SelectAndScatterAdd {
-    fn name(&self) -> &'static str {
-        "select_and_scatter_add"
-    }
-
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        let operation = "scatter to windows of";
-        same_dtype(operation, operands)?;
-        let windows = result(&self.window, operation, operands[1], None)?;
-        same_shape(operation, operands, &windows)?;
-        Ok(one(operands[1].clone()))
-    }
-
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let [source, operand] = take(operands);
-        one(reduce_window::scatter(
-            self.extremum,
-            &self.window,
-            &source,
-            &operand,
-        ))
-    }
-
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        linear_in_first(self, primals, tangents)
-    }
-
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let gather = SelectAndGatherAdd {
-            extremum: self.extremum,
-            window: self.window.clone(),
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
+        let (window, [first, second]) = (&self.window, [&operands[0], &operands[1]]);
+        let value = match self.direction {
+            Direction::Gather => {
+                lowering::lower_gather(window, self.extremum, block, first, second, results[0])
+            }
+            Direction::Scatter => {
+                lowering::lower_scatter(window, self.extremum, block, first, second)
+            }
         };
-        cotangent_of_first(&gather, cotangents, operands)
-    }
-
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        if axes == [None, None] {
-            return alone(self, operands);
-        }
-        let batched = Self {
-            extremum: self.extremum,
-            window: batched(&self.window, 0),
-        };
-        batched_in_front(&batched, operands, axes, batch.size)
-    }
-
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        lowering::lower_scatter(
-            &self.window,
-            self.extremum,
-            block,
-            &operands[0],
-            &operands[1],
-        )
-        .map(one)
+        value.map(one)
     }
 
     fn division(&self, operands: &[&AbstractArray]) -> Option<Division> {

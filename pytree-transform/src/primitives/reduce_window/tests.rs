@@ -4,9 +4,9 @@ use pytree_kernels::primitives::reduce_window::Window;
 use pytree_kernels::primitives::reduction::Extremum;
 use smallvec::smallvec;
 
-use super::selection::{SelectAndGatherAdd, SelectAndScatterAdd};
+use super::selection::{Direction, SelectAndAdd};
 use super::{ReduceWindowExtremum, ReduceWindowSum, extremum_of_windows, sum_windows};
-use crate::primitives::shape::rule_checks::{
+use crate::primitives::shape::tests::rule_checks::{
     all_indices, assert_close, check_batching, check_tangent, check_transpose, noise,
 };
 use crate::tensor::Tensor;
@@ -134,11 +134,13 @@ fn primitives(case: Case) -> Vec<WithShapes> {
             primitives.push((Box::new(reduce), vec![shape.clone()]));
         }
         let (gather, scatter) = (
-            SelectAndGatherAdd {
+            SelectAndAdd {
+                direction: Direction::Gather,
                 extremum,
                 window: window.clone(),
             },
-            SelectAndScatterAdd {
+            SelectAndAdd {
+                direction: Direction::Scatter,
                 extremum,
                 window: window.clone(),
             },
@@ -191,7 +193,8 @@ fn reductions_match_definition() {
 fn selections_match_definition() {
     for case in CASES {
         let (window, x, tangent) = (window(case), noise(case.0, 1), noise(case.0, 2));
-        let gather = SelectAndGatherAdd {
+        let gather = SelectAndAdd {
+            direction: Direction::Gather,
             extremum: Extremum::Max,
             window: window.clone(),
         };
@@ -258,7 +261,8 @@ fn first_of_equals_and_first_nan_are_selected() {
         strides: smallvec![1],
         padding: smallvec![(1, 1)],
     };
-    let select = SelectAndGatherAdd {
+    let select = SelectAndAdd {
+        direction: Direction::Gather,
         extremum: Extremum::Max,
         window: window.clone(),
     };
@@ -330,7 +334,8 @@ fn errors_say_what_does_not_fit() {
     }
     let bools = Tensor::from([true]);
     assert!(extremum_of_windows(Extremum::Max, &bools, window(1, 1, smallvec![(0, 0)])).is_err());
-    let scatter = SelectAndScatterAdd {
+    let scatter = SelectAndAdd {
+        direction: Direction::Scatter,
         extremum: Extremum::Max,
         window: window(2, 1, smallvec![(0, 0)]),
     };

@@ -1,6 +1,8 @@
 //! Tests of broadcasts, reshapes and transposes, and of all their rules.
 
-use super::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
+pub(crate) mod rule_checks;
+
+use self::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
 use super::*;
 
 #[test]

@@ -15,7 +15,7 @@ use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -128,7 +128,7 @@ impl Primitive for Concatenate {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(one(block.concatenated(operands, self.axis)))
     }
 
@@ -144,7 +144,7 @@ impl Primitive for Concatenate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
 

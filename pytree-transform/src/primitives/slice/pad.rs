@@ -16,7 +16,7 @@ use crate::primitives::slice::{batched, inserted, slice};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -170,7 +170,7 @@ impl Primitive for Pad {
         (one(result), one(Some(batch)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let (low, high, interior) = (&self.low, &self.high, &self.interior);
         Ok(one(block.padded(
             &operands[0],
@@ -207,7 +207,7 @@ impl Primitive for Pad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
 

@@ -19,7 +19,7 @@ use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, known_scalar}
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
     WithTangents, one,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -235,7 +235,7 @@ impl Primitive for UpdateSlice {
         (one(result), one(Some(0)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let zero = block.number(&AbstractArray::new(DType::I64, []), 0.0);
         let starts = (0..operands[0].rank()).map(|axis| {
             let place = self.axes.iter().position(|&other| other == axis);
@@ -257,7 +257,7 @@ impl Primitive for UpdateSlice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::primitives::shape::rule_checks::{
+    use crate::primitives::shape::tests::rule_checks::{
         check_batching, check_tangent, check_transpose, noise,
     };
 

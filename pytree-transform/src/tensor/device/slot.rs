@@ -1,6 +1,5 @@
 //! The programs of one recorded function, one for each device.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Device, Layout, Program};
@@ -55,8 +54,4 @@ impl Slots {
     }
 }
 
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Slots")
-    }
-}
+pytree_core::shown!(Debug for [] Slots: |self, f| f.write_str("Slots"));

@@ -253,11 +253,7 @@ impl fmt::Display for StableHlo {
     }
 }
 
-impl fmt::Debug for StableHlo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+pytree_core::shown!(Debug for [] StableHlo: |self, f| fmt::Display::fmt(self, f));
 
 /// Identifies a function of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

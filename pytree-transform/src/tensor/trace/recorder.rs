@@ -1,7 +1,5 @@
 //! The functions of the library, such as `jit` and `scan`, that record functions of the user.
 
-use std::fmt;
-
 use pytree_core::level::LevelKind;
 
 /// A function of the library that records a function of the user.
@@ -65,8 +63,4 @@ impl Recorder {
     }
 }
 
-impl fmt::Display for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pytree_core::shown!(Display for [] Recorder: |self, f| f.write_str(self.name()));

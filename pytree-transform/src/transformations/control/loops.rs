@@ -367,20 +367,10 @@ pub enum Bound {
     Tensor(Tensor),
 }
 
-impl From<i32> for Bound {
-    fn from(number: i32) -> Self {
-        Self::Number(number)
-    }
-}
-impl From<Tensor> for Bound {
-    fn from(tensor: Tensor) -> Self {
-        Self::Tensor(tensor)
-    }
-}
-impl From<&Tensor> for Bound {
-    fn from(tensor: &Tensor) -> Self {
-        Self::Tensor(tensor.clone())
-    }
+pytree_core::conversions! { Bound:
+    [] i32, |number| Self::Number(number);
+    [] Tensor, |tensor| Self::Tensor(tensor);
+    [] &Tensor, |tensor| Self::Tensor(tensor.clone());
 }
 
 /// Applies a function to the integers from `lower` up to, but not including, `upper`, and passes a carry from one call

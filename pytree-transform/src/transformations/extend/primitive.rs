@@ -15,7 +15,7 @@ use crate::primitives::callback::HostCall;
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs,
+    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
     Primitive as EnginePrimitive, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
@@ -379,12 +379,7 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
         (results.into(), axes.into())
     }
 
-    fn lower(
-        &self,
-        block: &mut Block<'_>,
-        operands: &[Value],
-        results: &[&AbstractArray],
-    ) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let rule = self.rule("lowering");
         let values = rule.run(|| self.primitive.lower(block, operands, results))?;
         rule.check("values", &values, results, |value, expected| {
@@ -409,11 +404,7 @@ impl<P: Primitive> EnginePrimitive for Opened<P> {
         self.has_effect()
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let Some(condition) = condition else {
             let infos: Vec<_> = operands.iter().map(|operand| operand.info()).collect();
             let results = self.abstract_evaluation(&infos)?.into_vec();
@@ -475,7 +466,7 @@ impl<P: Primitive> EnginePrimitive for Conditional<P> {
         (results.into(), axes.into())
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(
             operands,
             "it has an effect, which not all examples of a `vmap` reach",
@@ -495,11 +486,7 @@ impl<P: Primitive> EnginePrimitive for Conditional<P> {
         true
     }
 
-    fn bind_under(
-        &self,
-        condition: Option<&Tensor>,
-        operands: &[&Tensor],
-    ) -> Result<Outputs<Tensor>, TensorError> {
+    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
         let both = condition.map(|condition| operands[0] & condition);
         self.0.bind_under(both.as_ref(), &operands[1..])
     }

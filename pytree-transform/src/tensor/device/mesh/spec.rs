@@ -54,41 +54,16 @@ impl fmt::Display for SpecAxis {
     }
 }
 
-impl fmt::Debug for SpecAxis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
+pytree_core::shown!(Debug for [] SpecAxis: |self, f| write!(f, "{self}"));
 
-impl From<&str> for SpecAxis {
-    fn from(name: &str) -> Self {
-        Self::of([name])
-    }
-}
-impl From<String> for SpecAxis {
-    fn from(name: String) -> Self {
-        Self::of([name])
-    }
-}
-impl From<&String> for SpecAxis {
-    fn from(name: &String) -> Self {
-        Self::of([name])
-    }
-}
-impl From<Option<&str>> for SpecAxis {
-    fn from(name: Option<&str>) -> Self {
-        Self::of(name)
-    }
-}
-impl<S: AsRef<str>, const N: usize> From<[S; N]> for SpecAxis {
-    fn from(names: [S; N]) -> Self {
-        Self::of(names)
-    }
-}
-impl<A: AsRef<str>, B: AsRef<str>> From<(A, B)> for SpecAxis {
-    fn from((first, second): (A, B)) -> Self {
-        Self::of([first.as_ref(), second.as_ref()])
-    }
+pytree_core::conversions! { SpecAxis:
+    [] &str, |name| Self::of([name]);
+    [] String, |name| Self::of([name]);
+    [] &String, |name| Self::of([name]);
+    [] Option<&str>, |name| Self::of(name);
+    [S: AsRef<str>, const N: usize] [S; N], |names| Self::of(names);
+    [A: AsRef<str>, B: AsRef<str>] (A, B),
+        |(first, second)| Self::of([first.as_ref(), second.as_ref()]);
 }
 
 /// How a tensor is divided among the devices of a mesh: for each axis of the tensor, the axes of the mesh that divide it.
@@ -178,36 +153,14 @@ impl fmt::Display for PartitionSpec {
     }
 }
 
-impl fmt::Debug for PartitionSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PartitionSpec{self}")
-    }
-}
+pytree_core::shown!(Debug for [] PartitionSpec: |self, f| write!(f, "PartitionSpec{self}"));
 
-impl From<()> for PartitionSpec {
-    fn from((): ()) -> Self {
-        Self::default()
-    }
-}
-impl From<&Self> for PartitionSpec {
-    fn from(spec: &Self) -> Self {
-        spec.clone()
-    }
-}
-impl From<&str> for PartitionSpec {
-    fn from(name: &str) -> Self {
-        Self::from_iter([name.into()])
-    }
-}
-impl<A: Into<SpecAxis>, const N: usize> From<[A; N]> for PartitionSpec {
-    fn from(axes: [A; N]) -> Self {
-        axes.into_iter().map(Into::into).collect()
-    }
-}
-impl<A: Into<SpecAxis>> From<Vec<A>> for PartitionSpec {
-    fn from(axes: Vec<A>) -> Self {
-        axes.into_iter().map(Into::into).collect()
-    }
+pytree_core::conversions! { PartitionSpec:
+    [] (), |()| Self::default();
+    [] &Self, |spec| spec.clone();
+    [] &str, |name| Self::from_iter([name.into()]);
+    [A: Into<SpecAxis>, const N: usize] [A; N], |axes| axes.into_iter().map(Into::into).collect();
+    [A: Into<SpecAxis>] Vec<A>, |axes| axes.into_iter().map(Into::into).collect();
 }
 
 macro_rules! tuples {
