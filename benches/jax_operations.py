@@ -1,12 +1,14 @@
-"""The operations of benches/operations.rs in JAX, in turn with ours: the microseconds of each, and the ratio.
+"""The operations of benches/operations.rs in JAX, in turn with ours: the microseconds of each, and the median of the ratios.
 
-Usage: python jax_operations.py [--rounds=3] [sin sum.rows key f32 ...]; needs the packages of benches/comparison/requirements.txt. Starts
-`cargo bench --bench operations`. For one thread, run it under `taskset -c 0`. On a virtual machine, two cores may share one for half a
-minute, so the least times of several rounds are compared. Prints `differs` where the means of the results do.
+Usage: python jax_operations.py [--rounds=3] [--forward] [sin sum.rows key f32 ...]; needs the packages of benches/comparison/requirements.txt.
+Starts `cargo bench --bench operations`. For one thread, run it under `taskset -c 0`. On a virtual machine, two cores may share one for half a
+minute, so several rounds are compared: each time is the least, and the ratio is the median of those of the rounds. Prints `differs`
+where the means of the results do.
 """
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -55,6 +57,15 @@ ALONG_AXIS = {
     "stack": lambda x, y, axis: jnp.stack([x, y], axis), "standardize": nn.standardize,
     "take": lambda x, i, axis: jnp.take(x, i[0], axis), "variance": jnp.var,
 }  # fmt: skip
+FACTORIZATIONS = {
+    "cho_solve": lambda x, y: jax.scipy.linalg.cho_solve((regular(x), True), y),
+    "cho_solve_vector": lambda x, y: jax.scipy.linalg.cho_solve((regular(x), True), y[..., :1]),
+    "cholesky": lambda x, _: jnp.linalg.cholesky(regular(x)), "eigh": lambda x, _: squares(*jnp.linalg.eigh(x)[::-1]),
+    "qr": lambda x, _: sum(jnp.linalg.qr(x)), "slogdet": lambda x, _: jnp.linalg.slogdet(regular(x))[1],
+    "solve": lambda x, y: jnp.linalg.solve(regular(x), y), "solve_vector": lambda x, y: jnp.linalg.solve(regular(x), y[..., :1]),
+    "svd": lambda x, _: squares(*(part := jnp.linalg.svd(x, False))[::2], part[1]),
+    "triangular_solve": lambda x, y: jax.scipy.linalg.solve_triangular(regular(x), y, lower=True),
+}  # fmt: skip
 DRAWS = {
     "bits": lambda key, _: random.bits(key, (COUNT,)),
     "uniform": lambda key, dtype: random.uniform(key, (COUNT,), dtype),
@@ -74,6 +85,15 @@ DRAWS = {
     "poisson": lambda key, dtype: random.poisson(key, jnp.asarray(4, dtype), (COUNT,)),
 }
 FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def regular(x):
+    return x + jnp.eye(x.shape[-1], dtype=x.dtype) * x.shape[-1]
+
+
+def squares(*parts):
+    """The sum of squares of vectors, whose signs are arbitrary, and of values, which are last."""
+    return sum(part * part for part in parts[:-1]) + parts[-1][..., None, :]
 
 
 def operands(case):
@@ -105,6 +125,9 @@ def function_of(name):
     if not along:
         return FUNCTIONS.get(name) or getattr(jnp, name, None)
     function = ALONG_AXIS.get(name) or getattr(jnp, name, None)
+    if along.isdigit():
+        matrices = (lambda x: x.ravel()[: 16 * SIDE].reshape(SIDE, 4, 4)) if along == "4" else (lambda x: x[: int(along), : int(along)])
+        return lambda *x: FACTORIZATIONS[name](*map(matrices, x))
     axis = 1 if along == "rows" else 0
     return function and (lambda *x: function(*x, axis=axis))
 
@@ -132,8 +155,8 @@ def peer(case):
 
 def turns():
     """Each case as text, the microseconds of ours and of JAX (or none), and what differs."""
-    chosen = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    command = ["cargo", "bench", "--quiet", "--bench", "operations", "--", "--turns", *chosen]
+    chosen = [argument for argument in sys.argv[1:] if not argument.startswith("--rounds=")]
+    command = ["cargo", "bench", "--quiet", "--bench", "operations", "--features", "linalg", "--", "--turns", *chosen]
     ours = subprocess.Popen(command, cwd=FOLDER.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in ours.stdout:
         case = json.loads(line)
@@ -152,15 +175,17 @@ def turns():
 def main():
     jax.config.update("jax_enable_x64", True)
     rounds = next((int(argument.split("=")[1]) for argument in sys.argv if argument.startswith("--rounds=")), 1)
-    best = {}
+    best, ratios = {}, {}
     for last in [False] * (rounds - 1) + [True]:
         for title, ours, theirs, differs in turns():
+            if theirs:
+                ratios.setdefault(title, []).append(ours / theirs)
             before = best.get(title, (ours, theirs))
             ours = min(ours, before[0])
             theirs = theirs and min(theirs, before[1])
             best[title] = ours, theirs
             if last:
-                beside = f"{theirs:9.0f} {ours / theirs:6.2f}{differs}" if theirs else ""
+                beside = f"{theirs:9.0f} {statistics.median(ratios[title]):6.2f}{differs}" if theirs else ""
                 print(f"{title} {ours:9.0f} {beside}", flush=True)
 
 

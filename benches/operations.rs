@@ -1,4 +1,6 @@
 //! Every operation on a million numbers, each with its gradient: `cargo bench --bench operations [-- sin sum.rows key f32]`.
+//! `--forward` leaves out the gradients. `--features linalg` adds factorizations of a matrix with 80 to 1,000 rows, `cholesky.80`, and
+//! of 1,000 matrices with four.
 //!
 //! The arguments choose operations and dtypes. An operation along an axis of a matrix is measured along rows and along columns. The
 //! cotangent of a gradient is the result. Prints one JSON object a line: the least time of a call of a jitted function in microseconds,
@@ -29,6 +31,7 @@ use pytree::prelude::*;
 const SIDE: usize = 1000;
 const COUNT: usize = SIDE * SIDE;
 
+const BOTH: &[DType] = &[DType::F32, DType::F64];
 const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::BF16];
 const NUMBERS: &[DType] = &[DType::F32, DType::F64, DType::BF16, DType::I32];
 const INTEGERS: &[DType] = &[DType::I32];
@@ -257,6 +260,79 @@ fn cases() -> Vec<Case> {
     }
 }
 
+/// Factorizations and solutions of one matrix with so many rows, or of a thousand matrices with four.
+#[cfg(feature = "linalg")]
+fn factorizations() -> Vec<Case> {
+    use pytree::linalg::*;
+    let mut cases = Vec::<Case>::default();
+    for rows in [4, 80, 150, 300, SIDE] {
+        let part = move |x: &Tensor| match rows {
+            4 => x.flatten().index(ix![..16 * SIDE]).reshape([SIDE, 4, 4]),
+            _ => x.index(ix![..rows, ..rows]),
+        };
+        let regular = move |x: &Tensor| part(x) + Tensor::eye(x.dtype(), rows) * rows as f64;
+        let vector = move |x: &Tensor| part(x).index(ix![pytree::indexing::Index::Ellipsis, ..1]);
+        let mut add = |name: &str, apply: Function| {
+            cases.push(Case {
+                name: format!("{name}.{rows}"),
+                dtypes: BOTH,
+                operands: vec![(-1., 1., ""); 2],
+                apply,
+            });
+        };
+        let lower = Triangular::lower;
+        add("cholesky", Box::new(move |x| cholesky(&regular(&x[0]))));
+        add(
+            "cho_solve",
+            Box::new(move |x| cho_solve(&regular(&x[0]), &part(&x[1]))),
+        );
+        add(
+            "cho_solve_vector",
+            Box::new(move |x| cho_solve(&regular(&x[0]), &vector(&x[1]))),
+        );
+        add(
+            "triangular_solve",
+            Box::new(move |x| triangular_solve(&regular(&x[0]), &part(&x[1]), lower())),
+        );
+        add(
+            "solve",
+            Box::new(move |x| solve(&regular(&x[0]), &part(&x[1]))),
+        );
+        add(
+            "solve_vector",
+            Box::new(move |x| solve(&regular(&x[0]), &vector(&x[1]))),
+        );
+        add("slogdet", Box::new(move |x| slogdet(&regular(&x[0])).1));
+        add(
+            "qr",
+            Box::new(move |x| {
+                let (q, r) = qr(&part(&x[0]));
+                q + r
+            }),
+        );
+        add(
+            "eigh",
+            Box::new(move |x| {
+                let (w, v) = eigh(&part(&x[0]));
+                v.square() + w.expand_dims(-2)
+            }),
+        );
+        add(
+            "svd",
+            Box::new(move |x| {
+                let (u, s, v) = svd(&part(&x[0]));
+                u.square() + v.square() + s.expand_dims(-2)
+            }),
+        );
+    }
+    cases
+}
+
+#[cfg(not(feature = "linalg"))]
+fn factorizations() -> Vec<Case> {
+    Vec::new()
+}
+
 /// The first row of a matrix.
 fn row(matrix: &Tensor) -> Tensor {
     matrix.index(ix![0])
@@ -266,7 +342,6 @@ type Draw = fn(&Key, DType) -> Tensor;
 
 /// Random numbers, which have no gradient.
 fn draws() -> Vec<(&'static str, &'static [DType], Draw)> {
-    const BOTH: &[DType] = &[DType::F32, DType::F64];
     const SINGLE: &[DType] = &[DType::F32];
     vec![
         ("key.bits", SINGLE, |key, _| key.bits([COUNT])),
@@ -372,7 +447,8 @@ fn run(case: &'static Case, dtype: DType) {
         vec![forward(x.clone())]
     });
     let cotangent = forward(x.clone());
-    if !dtype.is_float() || cotangent.dtype() != dtype {
+    let is_forward = std::env::args().any(|argument| argument == "--forward");
+    if is_forward || !dtype.is_float() || cotangent.dtype() != dtype {
         return;
     }
     // The gradient for the floats, whose places the others keep.
@@ -414,7 +490,9 @@ fn main() {
                 .is_some_and(|(first, _)| has(&names, first))
     };
     let is_chosen = |dtype: &DType| has(&chosen, &dtype.to_string());
-    let cases: &'static [Case] = cases().leak();
+    let mut cases = cases();
+    cases.extend(factorizations());
+    let cases: &'static [Case] = cases.leak();
     for case in cases.iter().filter(|case| is_named(&case.name)) {
         for &dtype in case.dtypes.iter().filter(|dtype| is_chosen(dtype)) {
             run(case, dtype);
