@@ -2,6 +2,8 @@
 //!
 //! `docs/how-to/adding-a-dtype.md` lists what else a new dtype touches.
 
+use std::fmt;
+
 /// The kind of numbers that a dtype holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -235,7 +237,11 @@ impl ElementType {
     }
 }
 
-crate::shown!(Display for [] ElementType: |self, f| f.write_str(self.name()));
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Macros for implementations of standard traits that consist of one expression.
+//! Macros for implementations of standard traits that many types have in the same form.
 
 /// Implements `From` for a type. Each line has the generics in brackets, the source type, and the conversion.
 ///
@@ -22,47 +22,15 @@ macro_rules! conversions {
     )+};
 }
 
-/// Implements `Default` for a struct with the given fields.
-///
-/// ```
-/// struct Options { rate: f64 }
-/// pytree_base::defaults!(Options { rate: 0.1 });
-/// assert_eq!(Options::default().rate, 0.1);
-/// ```
-#[macro_export]
-macro_rules! defaults {
-    ($type:ident { $($fields:tt)* }) => {
-        impl ::std::default::Default for $type {
-            fn default() -> Self {
-                Self { $($fields)* }
-            }
-        }
-    };
-}
-
-/// Implements a trait of `std::fmt` for a type, whose generics are in brackets.
-///
-/// ```
-/// struct Percent(u8);
-/// pytree_base::shown!(Display for [] Percent: |self, f| write!(f, "{} %", self.0));
-/// assert_eq!(Percent(5).to_string(), "5 %");
-/// ```
-#[macro_export]
-macro_rules! shown {
-    ($trait:ident for [$($generics:tt)*] $type:ty: |$self:ident, $f:ident| $write:expr) => {
-        impl<$($generics)*> ::std::fmt::$trait for $type {
-            fn fmt(&$self, $f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                $write
-            }
-        }
-    };
-}
-
 /// Implements `Debug` for an error by its `Display`.
 ///
 /// ```
 /// struct Failed;
-/// pytree_base::shown!(Display for [] Failed: |self, f| f.write_str("it failed"));
+/// impl std::fmt::Display for Failed {
+///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+///         f.write_str("it failed")
+///     }
+/// }
 /// pytree_base::debug_as_display!(Failed);
 /// assert_eq!(format!("{Failed:?}"), "it failed");
 /// ```

@@ -1,7 +1,7 @@
 //! The facts and helpers that all crates of pytree share.
 //!
 //! - [`dtype`] is the table of dtypes.
-//! - [`conversions!`], [`defaults!`], [`shown!`] and [`debug_as_display!`] implement traits of the standard library.
+//! - [`conversions!`] and [`debug_as_display!`] implement traits of the standard library.
 //! - [`platform`] is the output and the clock of the program.
 //! - [`bug`] reports bugs of the library itself.
 //! - [`suggest`] finds the name that a misspelt name most likely means.

@@ -31,7 +31,11 @@ pub struct Effort {
     left: usize,
 }
 
-crate::defaults!(Effort { left: OF_A_REPORT });
+impl Default for Effort {
+    fn default() -> Self {
+        Self { left: OF_A_REPORT }
+    }
+}
 
 /// The candidates for a suggestion, which are taken one by one.
 trait Candidates {

@@ -71,7 +71,7 @@ pub use crate::references::{boundary, level};
 #[doc(hidden)]
 pub use crate::trees::select_part::select_partition;
 #[doc(hidden)]
-pub use pytree_base::{bug, conversions, debug_as_display, defaults, platform, shown, suggest};
+pub use pytree_base::{bug, conversions, debug_as_display, platform, suggest};
 
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;

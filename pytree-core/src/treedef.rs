@@ -477,4 +477,8 @@ impl fmt::Display for TreeDef {
         f.write_str(")")
     }
 }
-pytree_base::shown!(Debug for [] TreeDef: |self, f| fmt::Display::fmt(self, f));
+impl fmt::Debug for TreeDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

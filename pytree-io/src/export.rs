@@ -8,6 +8,7 @@
 mod error;
 mod signature;
 
+use std::fmt;
 use std::path::Path;
 
 use pytree_transform::{AbstractArray, StableHlo};
@@ -121,9 +122,11 @@ pub struct NamedArray {
     pub array: AbstractArray,
 }
 
-pytree_core::shown!(
-    Display for [] NamedArray: |self, f| write!(f, "{}: {}", self.name, self.array)
-);
+impl fmt::Display for NamedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.array)
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Devices of clients.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
@@ -155,6 +156,14 @@ impl PartialEq for Device {
     }
 }
 
-pytree_core::shown!(Debug for [] Device: |self, f| write!(f, "Device({self})"));
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
 
-pytree_core::shown!(Display for [] Device: |self, f| f.write_str(&self.inner.description));
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.description)
+    }
+}

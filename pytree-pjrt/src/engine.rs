@@ -1,5 +1,6 @@
 //! Tensors on the devices of a client. Each device has an engine, which compiles recorded functions for the device.
 
+use std::fmt;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -112,7 +113,11 @@ pub(crate) fn compile_options(client: &Client) -> CompileOptions {
     options.set("xla_cpu_enable_fast_min_max", false)
 }
 
-pytree_core::shown!(Debug for [] PjrtEngine: |self, f| f.write_str(&self.name()));
+impl fmt::Debug for PjrtEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
 
 impl Engine for PjrtEngine {
     /// Returns the platform, the number and the kind of the device, for instance `cuda:0 (NVIDIA H200)`. The name also

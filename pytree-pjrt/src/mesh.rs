@@ -7,6 +7,7 @@
 //! and needs an annotation at each value that it shall not divide. On CPUs a call waits for the end of the run, as in JAX: the devices
 //! of a client share a few threads, and a device that runs ahead would occupy the threads that the others need.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,7 +74,11 @@ struct MeshEngine {
     whole: Sharding,
 }
 
-pytree_core::shown!(Debug for [] MeshEngine: |self, f| f.write_str(&self.name));
+impl fmt::Debug for MeshEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
 
 impl device::MeshEngine for MeshEngine {
     fn name(&self) -> String {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use crate::base::error::{ReferenceError, TreeError};
@@ -73,9 +74,11 @@ impl AnyReference {
     }
 }
 
-pytree_base::shown!(
-    Debug for [] AnyReference: |self, f| write!(f, "AnyReference({:?})", self.identity())
-);
+impl fmt::Debug for AnyReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyReference({:?})", self.identity())
+    }
+}
 
 /// The references and the shared nodes of a value. The references are in the order in which graph functions visit them.
 #[derive(Clone)]
@@ -329,6 +332,8 @@ impl Default for References {
     }
 }
 
-pytree_base::shown!(
-    Debug for [] References: |self, f| f.debug_list().entries(&self.cells).finish()
-);
+impl fmt::Debug for References {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.cells).finish()
+    }
+}

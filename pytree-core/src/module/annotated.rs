@@ -284,7 +284,12 @@ impl<T: ParamField> ParamField for Annotated<T> {}
 impl<T: StateField> StateField for Annotated<T> {}
 impl<T: HoldsArrays> HoldsArrays for Annotated<T> {}
 
-pytree_base::conversions! { Annotated<T>: [T] T, |value| Self::new(value); }
+impl<T> From<T> for Annotated<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
 impl<T> Deref for Annotated<T> {
     type Target = T;
     fn deref(&self) -> &T {

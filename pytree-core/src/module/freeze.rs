@@ -169,7 +169,12 @@ impl<M: Module> Module for Freeze<M> {
 impl<M: ModuleField> ModuleField for Freeze<M> {}
 impl<M: HoldsArrays> HoldsArrays for Freeze<M> {}
 
-pytree_base::conversions! { Freeze<M>: [M] M, |model| Self::new(model); }
+impl<M> From<M> for Freeze<M> {
+    fn from(model: M) -> Self {
+        Self::new(model)
+    }
+}
+
 impl<M> Deref for Freeze<M> {
     type Target = M;
     fn deref(&self) -> &M {

@@ -52,7 +52,12 @@ impl<D: ?Sized> Clone for Constructor<D> {
     }
 }
 impl<D: ?Sized> Copy for Constructor<D> {}
-pytree_base::shown!(Debug for [D: ?Sized] Constructor<D>: |self, f| f.write_str((self.name)()));
+impl<D: ?Sized> fmt::Debug for Constructor<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str((self.name)())
+    }
+}
+
 impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
     fn static_eq(&self, other: &Self) -> bool {
         (self.identity)() == (other.identity)()

@@ -3,6 +3,7 @@
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
+use std::fmt;
 
 /// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +191,11 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
 
 /// Displays a leaf as it is displayed in a tree.
 struct Shown<'l>(&'l dyn Leaf);
-pytree_base::shown!(Display for [] Shown<'_>: |self, f| self.0.display(f));
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
 
 fn compare_opaque(left: &dyn Leaf, right: &dyn Leaf) -> Option<(LeafChange, (String, String))> {
     if left.as_any().type_id() != right.as_any().type_id() {

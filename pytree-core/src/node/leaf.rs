@@ -385,8 +385,18 @@ impl Clone for AnyLeaf {
         Self(self.0.clone_boxed())
     }
 }
-pytree_base::shown!(Display for [] AnyLeaf: |self, f| self.0.display(f));
-pytree_base::shown!(Debug for [] AnyLeaf: |self, f| self.0.fmt(f));
+impl fmt::Display for AnyLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
+
+impl fmt::Debug for AnyLeaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Compares leaves as [`diff`](crate::diff()) does. Arrays and numbers are compared by shape, dtype and elements, and
 /// NaN equals NaN. Other leaves are compared by type and displayed text. A leaf whose elements cannot be read, as
 /// inside a compiled function, is not equal to any leaf.

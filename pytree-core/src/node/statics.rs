@@ -208,7 +208,11 @@ impl PartialEq<StaticBox> for StaticRef<'_> {
         *self == other.as_static_ref()
     }
 }
-pytree_base::shown!(Debug for [] StaticRef<'_>: |self, f| (self.operations.show)(self.value, f));
+impl fmt::Debug for StaticRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.operations.show)(self.value, f)
+    }
+}
 
 /// A static value that a treedef owns. Clones share the value.
 #[derive(Clone)]
@@ -267,7 +271,11 @@ impl Hash for StaticBox {
         hasher.finish().hash(state);
     }
 }
-pytree_base::shown!(Debug for [] StaticBox: |self, f| self.as_static_ref().fmt(f));
+impl fmt::Debug for StaticBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_static_ref().fmt(f)
+    }
+}
 
 /// A type whose values may be static fields: they can be compared, hashed, copied and displayed.
 ///
@@ -310,7 +318,11 @@ pub trait StaticValue: Clone + Send + Sync + 'static {
 }
 
 struct Shown<'a, T>(&'a T);
-pytree_base::shown!(Display for [T: StaticValue] Shown<'_, T>: |self, f| self.0.static_show(f));
+impl<T: StaticValue> fmt::Display for Shown<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.static_show(f)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -223,7 +223,11 @@ fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
 /// Displays a leaf as in a tree.
 struct Shown<'l>(&'l AnyLeaf);
 
-pytree_base::shown!(Display for [] Shown<'_>: |self, f| self.0.display(f));
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
 
 /// Formats a path as `FlareJax` does, with keys that have no quotes: `obj[a].weight`.
 struct Lookup<'p>(&'p KeyPath);

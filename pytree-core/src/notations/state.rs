@@ -12,6 +12,7 @@ mod write;
 use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
+use std::fmt;
 
 /// A tree displayed as a state of Flax NNX; [`Tree::state`] and [`Partition::state`] return it.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,8 @@ impl<M, L> Partition<M, L> {
     }
 }
 
-pytree_base::shown!(
-    Display for [L: Leaf] StateDisplay<'_, L>: |self, f| write::write_state(self.tree, f)
-);
+impl<L: Leaf> fmt::Display for StateDisplay<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write::write_state(self.tree, f)
+    }
+}

@@ -111,7 +111,12 @@ impl<T> Deref for Shared<T> {
         }
     }
 }
-pytree_base::conversions! { Shared<T>: [T] T, |value| Self::new(value); }
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
 impl<T: PartialEq> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
@@ -123,9 +128,11 @@ impl<T: Hash> Hash for Shared<T> {
         (**self).hash(hasher);
     }
 }
-pytree_base::shown!(
-    Debug for [T: fmt::Debug] Shared<T>: |self, f| f.debug_tuple("Shared").field(&**self).finish()
-);
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&**self).finish()
+    }
+}
 
 impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
     fn identity(&self) -> NodeIdentity {

@@ -1,6 +1,7 @@
 //! Ravels all leaves of a model to one vector, and builds a model from such a vector.
 
 use std::any::type_name;
+use std::fmt;
 use std::marker::PhantomData;
 
 use ndarray::{Array1, ArrayBase, Data, Ix1};
@@ -127,7 +128,8 @@ impl<M, E> Clone for Unravel<M, E> {
         }
     }
 }
-pytree_base::shown!(
-    Debug for [M, E] Unravel<M, E>:
-    |self, f| write!(f, "Unravel([{}] into {})", self.length, self.treedef)
-);
+impl<M, E> fmt::Debug for Unravel<M, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unravel([{}] into {})", self.length, self.treedef)
+    }
+}

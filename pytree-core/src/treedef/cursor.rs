@@ -1,5 +1,6 @@
 //! Views of the nodes of a treedef, and a cursor that reads the nodes in preorder.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::keys::key_below;
@@ -481,4 +482,8 @@ impl<'a> NodeView<'a> {
     }
 }
 
-pytree_base::shown!(Debug for [] NodeView<'_>: |self, f| f.write_str(&self.describe()));
+impl fmt::Debug for NodeView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

@@ -6,6 +6,7 @@ mod terms;
 use std::any::TypeId;
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
@@ -446,4 +447,8 @@ impl BitOr for Filter {
     }
 }
 
-pytree_base::shown!(Debug for [] Filter: |self, f| self.0.fmt(f));
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

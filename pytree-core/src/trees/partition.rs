@@ -157,10 +157,17 @@ impl<M, L: PartialEq> PartialEq for Partition<M, L> {
         self.tree == other.tree
     }
 }
-pytree_base::shown!(Debug for [M, L: fmt::Debug] Partition<M, L>: |self, f| self.tree.fmt(f));
-pytree_base::shown!(
-    Display for [M, L: Leaf] Partition<M, L>: |self, f| fmt::Display::fmt(&self.tree, f)
-);
+impl<M, L: fmt::Debug> fmt::Debug for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tree.fmt(f)
+    }
+}
+
+impl<M, L: Leaf> fmt::Display for Partition<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.tree, f)
+    }
+}
 
 impl<M: 'static, L: Leaf + Clone> Pytree for Partition<M, L> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {

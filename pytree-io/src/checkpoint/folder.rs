@@ -42,7 +42,11 @@ const DIGITS: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SavedMetric(Option<f64>);
 
-pytree_core::conversions! { SavedMetric: [] Option<f64>, |metric| Self(metric); }
+impl From<Option<f64>> for SavedMetric {
+    fn from(metric: Option<f64>) -> Self {
+        Self(metric)
+    }
+}
 
 macro_rules! metrics {
     ($($number:ty),*) => {$(

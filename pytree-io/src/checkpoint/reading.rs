@@ -160,7 +160,11 @@ enum Failed {
     Placing(TensorError),
 }
 
-pytree_core::conversions! { Failed: [] TensorError, |error| Self::Placing(error); }
+impl From<TensorError> for Failed {
+    fn from(error: TensorError) -> Self {
+        Self::Placing(error)
+    }
+}
 
 /// Writes the rows of a stored tensor to their places in the parts.
 struct Scatter {

@@ -22,10 +22,14 @@ pub struct CsvOptions {
     pub separator: char,
 }
 
-pytree_core::defaults!(CsvOptions {
-    skipped_lines: 0,
-    separator: ',',
-});
+impl Default for CsvOptions {
+    fn default() -> Self {
+        Self {
+            skipped_lines: 0,
+            separator: ',',
+        }
+    }
+}
 
 /// A table of numbers cannot be read.
 #[derive(Error)]

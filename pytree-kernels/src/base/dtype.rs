@@ -84,7 +84,11 @@ impl DType {
     }
 }
 
-pytree_base::shown!(Display for [] DType: |self, f| self.element().fmt(f));
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.element().fmt(f)
+    }
+}
 
 /// A Rust type that can be the element of an array.
 pub trait ArrayElement: Copy + fmt::Debug + Default + PartialOrd + Send + Sync + 'static {

@@ -3,6 +3,7 @@
 //! A [`Shape`] contains only the lengths of all axes of a tensor. Axes, strides and the bounds of slices have other
 //! types, which are not part of the public interface.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
@@ -104,7 +105,11 @@ impl Clone for Shape {
     }
 }
 
-pytree_base::shown!(Debug for [] Shape: |self, f| self.0.fmt(f));
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Deref for Shape {
     type Target = [usize];

@@ -116,7 +116,11 @@ impl<T> Index<&str> for Intermediates<T> {
         sown
     }
 }
-pytree_core::shown!(Debug for [T: fmt::Debug] Intermediates<T>: |self, f| self.0.fmt(f));
+impl<T: fmt::Debug> fmt::Debug for Intermediates<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl<T: Pytree> Pytree for Intermediates<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {

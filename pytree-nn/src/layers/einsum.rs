@@ -87,12 +87,16 @@ pub struct EinsumOptions {
     pub bias_init: Initializer,
 }
 
-pytree_core::defaults!(EinsumOptions {
-    bias_shape: None,
-    param_dtype: DType::F32,
-    weight_init: Initializer::lecun_normal(),
-    bias_init: Initializer::Zeros,
-});
+impl Default for EinsumOptions {
+    fn default() -> Self {
+        Self {
+            bias_shape: None,
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Initializer::Zeros,
+        }
+    }
+}
 
 impl Einsum {
     /// Creates an f32 layer without a bias.

@@ -69,14 +69,18 @@ pub struct EmbedOptions {
     pub embedding_init: Initializer,
 }
 
-pytree_core::defaults!(EmbedOptions {
-    param_dtype: DType::F32,
-    embedding_init: Initializer::VarianceScaling {
-        scale: 1.0,
-        fan: Fan::Out,
-        distribution: Distribution::Normal,
-    },
-});
+impl Default for EmbedOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            embedding_init: Initializer::VarianceScaling {
+                scale: 1.0,
+                fan: Fan::Out,
+                distribution: Distribution::Normal,
+            },
+        }
+    }
+}
 
 impl Embed {
     /// Creates an f32 table with normally distributed elements of variance 1 / features, as in Flax.

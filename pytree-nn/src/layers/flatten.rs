@@ -32,7 +32,11 @@ pub struct Flatten {
 
 fallible_forward!(Flatten);
 
-pytree_core::defaults!(Flatten { kept: 1 });
+impl Default for Flatten {
+    fn default() -> Self {
+        Self { kept: 1 }
+    }
+}
 
 impl Flatten {
     /// Merges the axes of `x` after the first `kept` axes. If `x` has only `kept` axes, adds an axis of length 1.

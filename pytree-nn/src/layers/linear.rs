@@ -55,11 +55,15 @@ pub struct LinearOptions {
     pub bias_init: Option<Initializer>,
 }
 
-pytree_core::defaults!(LinearOptions {
-    param_dtype: DType::F32,
-    weight_init: Initializer::lecun_normal(),
-    bias_init: Some(Initializer::Zeros),
-});
+impl Default for LinearOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}
 
 impl Linear {
     /// Creates an f32 layer, with [`Initializer::lecun_normal`] for the weight and zeros for the bias, as in

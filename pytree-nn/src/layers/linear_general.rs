@@ -94,13 +94,17 @@ pub struct LinearGeneralOptions {
     pub bias_init: Option<Initializer>,
 }
 
-pytree_core::defaults!(LinearGeneralOptions {
-    axes: None,
-    batch: Vec::new(),
-    param_dtype: DType::F32,
-    weight_init: Initializer::lecun_normal(),
-    bias_init: Some(Initializer::Zeros),
-});
+impl Default for LinearGeneralOptions {
+    fn default() -> Self {
+        Self {
+            axes: None,
+            batch: Vec::new(),
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}
 
 impl LinearGeneral {
     /// Creates an f32 layer that replaces the last axes of its input, of lengths `inputs`, by axes of lengths

@@ -19,10 +19,14 @@ pub struct AdadeltaOptions {
     pub epsilon: f64,
 }
 
-pytree_core::defaults!(AdadeltaOptions {
-    decay: 0.9,
-    epsilon: 1e-6,
-});
+impl Default for AdadeltaOptions {
+    fn default() -> Self {
+        Self {
+            decay: 0.9,
+            epsilon: 1e-6,
+        }
+    }
+}
 
 /// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a
 /// weight decay, put [`add_decayed_weights`](crate::add_decayed_weights) before this chain.

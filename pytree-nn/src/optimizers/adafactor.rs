@@ -29,13 +29,17 @@ pub struct AdafactorOptions {
     pub weight_decay: Option<WeightDecay>,
 }
 
-pytree_core::defaults!(AdafactorOptions {
-    factored: FactoredRmsOptions::default(),
-    clipping_threshold: Some(1.0),
-    parameter_scale: ParameterScale::RootMeanSquare,
-    momentum: None,
-    weight_decay: None,
-});
+impl Default for AdafactorOptions {
+    fn default() -> Self {
+        Self {
+            factored: FactoredRmsOptions::default(),
+            clipping_threshold: Some(1.0),
+            parameter_scale: ParameterScale::RootMeanSquare,
+            momentum: None,
+            weight_decay: None,
+        }
+    }
+}
 
 /// The factor by which [`adafactor_with`] multiplies an update.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -114,11 +118,15 @@ pub struct FactoredRmsOptions {
     pub epsilon: f64,
 }
 
-pytree_core::defaults!(FactoredRmsOptions {
-    decay_exponent: 0.8,
-    min_factored_length: Some(128),
-    epsilon: 1e-30,
-});
+impl Default for FactoredRmsOptions {
+    fn default() -> Self {
+        Self {
+            decay_exponent: 0.8,
+            min_factored_length: Some(128),
+            epsilon: 1e-30,
+        }
+    }
+}
 
 impl FactoredRmsOptions {
     /// Returns whether the mean square of a parameter may be factored, depending on its roles.

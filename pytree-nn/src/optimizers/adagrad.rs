@@ -19,10 +19,14 @@ pub struct AdagradOptions {
     pub epsilon: f64,
 }
 
-pytree_core::defaults!(AdagradOptions {
-    initial_sum: 0.1,
-    epsilon: 1e-7,
-});
+impl Default for AdagradOptions {
+    fn default() -> Self {
+        Self {
+            initial_sum: 0.1,
+            epsilon: 1e-7,
+        }
+    }
+}
 
 /// Returns `AdaGrad` with its default options: see [`scale_by_sum_of_squares`].
 ///

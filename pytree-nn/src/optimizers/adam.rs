@@ -39,13 +39,17 @@ pub struct AdamOptions {
     pub momentum: Momentum,
 }
 
-pytree_core::defaults!(AdamOptions {
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-    epsilon_root: 0.0,
-    momentum: Momentum::Classical,
-});
+impl Default for AdamOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            epsilon_root: 0.0,
+            momentum: Momentum::Classical,
+        }
+    }
+}
 
 impl AdamOptions {
     /// Returns the default options, but with Nesterov's momentum.

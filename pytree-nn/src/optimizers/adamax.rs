@@ -23,11 +23,15 @@ pub struct AdamaxOptions {
     pub epsilon: f64,
 }
 
-pytree_core::defaults!(AdamaxOptions {
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-});
+impl Default for AdamaxOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+        }
+    }
+}
 
 /// Returns Adamax with its default options: see [`scale_by_adamax`].
 ///

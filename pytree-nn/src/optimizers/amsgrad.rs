@@ -39,14 +39,18 @@ pub struct AmsgradOptions {
     pub square_correction: BiasCorrection,
 }
 
-pytree_core::defaults!(AmsgradOptions {
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-    epsilon_root: 0.0,
-    mean_correction: BiasCorrection::Corrected,
-    square_correction: BiasCorrection::Corrected,
-});
+impl Default for AmsgradOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            epsilon_root: 0.0,
+            mean_correction: BiasCorrection::Corrected,
+            square_correction: BiasCorrection::Corrected,
+        }
+    }
+}
 
 /// Returns `AMSGrad` with its default options: see [`scale_by_amsgrad`].
 ///

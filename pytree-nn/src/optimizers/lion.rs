@@ -23,10 +23,14 @@ pub struct LionOptions {
     pub beta2: f64,
 }
 
-pytree_core::defaults!(LionOptions {
-    beta1: 0.9,
-    beta2: 0.99,
-});
+impl Default for LionOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.99,
+        }
+    }
+}
 
 /// Returns Lion with its default options: see [`scale_by_lion`]. In `optax.lion`, the default weight decay is 10⁻³.
 ///

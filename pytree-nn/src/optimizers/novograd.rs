@@ -25,13 +25,17 @@ pub struct NovogradOptions {
     pub weight_decay: f64,
 }
 
-pytree_core::defaults!(NovogradOptions {
-    beta1: 0.9,
-    beta2: 0.25,
-    epsilon: 1e-6,
-    epsilon_root: 0.0,
-    weight_decay: 0.0,
-});
+impl Default for NovogradOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.25,
+            epsilon: 1e-6,
+            epsilon_root: 0.0,
+            weight_decay: 0.0,
+        }
+    }
+}
 
 /// Returns `NovoGrad` with its default options: see [`scale_by_novograd`].
 ///

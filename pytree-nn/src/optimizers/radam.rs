@@ -24,10 +24,14 @@ pub struct RadamOptions {
     pub threshold: f64,
 }
 
-pytree_core::defaults!(RadamOptions {
-    adam: AdamOptions::default(),
-    threshold: 5.0,
-});
+impl Default for RadamOptions {
+    fn default() -> Self {
+        Self {
+            adam: AdamOptions::default(),
+            threshold: 5.0,
+        }
+    }
+}
 
 /// Returns rectified Adam with its default options: see [`scale_by_radam`].
 ///

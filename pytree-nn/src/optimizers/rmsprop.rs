@@ -54,15 +54,19 @@ pub struct RmsPropOptions {
     pub momentum: Option<(f64, Momentum)>,
 }
 
-pytree_core::defaults!(RmsPropOptions {
-    decay: 0.9,
-    epsilon: 1e-8,
-    epsilon_place: EpsilonPlace::InsideRoot,
-    initial_scale: 0.0,
-    centering: Centering::Uncentered,
-    bias_correction: BiasCorrection::Uncorrected,
-    momentum: None,
-});
+impl Default for RmsPropOptions {
+    fn default() -> Self {
+        Self {
+            decay: 0.9,
+            epsilon: 1e-8,
+            epsilon_place: EpsilonPlace::InsideRoot,
+            initial_scale: 0.0,
+            centering: Centering::Uncentered,
+            bias_correction: BiasCorrection::Uncorrected,
+            momentum: None,
+        }
+    }
+}
 
 /// Returns `RMSProp` with its default options: see [`scale_by_rms`].
 ///

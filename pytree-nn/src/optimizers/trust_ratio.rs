@@ -20,13 +20,17 @@ pub struct LambOptions {
     pub weight_decay: Option<WeightDecay>,
 }
 
-pytree_core::defaults!(LambOptions {
-    adam: AdamOptions {
-        epsilon: 1e-6,
-        ..AdamOptions::default()
-    },
-    weight_decay: None,
-});
+impl Default for LambOptions {
+    fn default() -> Self {
+        Self {
+            adam: AdamOptions {
+                epsilon: 1e-6,
+                ..AdamOptions::default()
+            },
+            weight_decay: None,
+        }
+    }
+}
 
 /// The options of [`lars_with`], with the defaults of `optax.lars`.
 #[derive(Clone, Debug)]
@@ -41,15 +45,19 @@ pub struct LarsOptions {
     pub momentum: Momentum,
 }
 
-pytree_core::defaults!(LarsOptions {
-    weight_decay: None,
-    trust_ratio: TrustRatioOptions {
-        coefficient: 1e-3,
-        ..TrustRatioOptions::default()
-    },
-    decay: 0.9,
-    momentum: Momentum::Classical,
-});
+impl Default for LarsOptions {
+    fn default() -> Self {
+        Self {
+            weight_decay: None,
+            trust_ratio: TrustRatioOptions {
+                coefficient: 1e-3,
+                ..TrustRatioOptions::default()
+            },
+            decay: 0.9,
+            momentum: Momentum::Classical,
+        }
+    }
+}
 
 /// Returns LAMB with its default options (You et al. 2020, "Large batch optimization for deep learning: training BERT
 /// in 76 minutes", algorithm 2).
@@ -144,10 +152,14 @@ pub struct TrustRatioOptions {
     pub epsilon: f64,
 }
 
-pytree_core::defaults!(TrustRatioOptions {
-    coefficient: 1.0,
-    epsilon: 0.0,
-});
+impl Default for TrustRatioOptions {
+    fn default() -> Self {
+        Self {
+            coefficient: 1.0,
+            epsilon: 0.0,
+        }
+    }
+}
 
 /// Multiplies each update by the norm of its parameter, and divides the product by the norm of the update.
 #[derive(Module, Clone, Debug)]

@@ -46,7 +46,11 @@ impl WeightDecay {
     }
 }
 
-pytree_core::conversions! { WeightDecay: [S: Into<Schedule>] S, |strength| Self::new(strength); }
+impl<S: Into<Schedule>> From<S> for WeightDecay {
+    fn from(strength: S) -> Self {
+        Self::new(strength)
+    }
+}
 
 /// Adds to each update a multiple of its parameter: see [`add_decayed_weights`].
 #[derive(Module, Clone, Debug)]

@@ -27,13 +27,17 @@ pub struct YogiOptions {
     pub initial: f64,
 }
 
-pytree_core::defaults!(YogiOptions {
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-3,
-    epsilon_root: 0.0,
-    initial: 1e-6,
-});
+impl Default for YogiOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-3,
+            epsilon_root: 0.0,
+            initial: 1e-6,
+        }
+    }
+}
 
 /// Returns Yogi with its default options: see [`scale_by_yogi`].
 ///

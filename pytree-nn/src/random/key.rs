@@ -7,6 +7,7 @@
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use pytree_transform::{AbstractArray, DType, Tensor, ix, raw, stack};
+use std::fmt;
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
@@ -227,7 +228,11 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
-pytree_core::shown!(Debug for [] Key: |self, f| f.debug_tuple("Key").field(&self.0).finish());
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.0).finish()
+    }
+}
 
 impl Pytree for Key {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {

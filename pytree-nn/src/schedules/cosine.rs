@@ -17,10 +17,14 @@ pub struct CosineOptions {
     pub exponent: f64,
 }
 
-pytree_core::defaults!(CosineOptions {
-    alpha: 0.0,
-    exponent: 1.0,
-});
+impl Default for CosineOptions {
+    fn default() -> Self {
+        Self {
+            alpha: 0.0,
+            exponent: 1.0,
+        }
+    }
+}
 
 /// The options of [`Schedule::warmup_cosine_with`], a linear warm-up followed by a cosine decay.
 ///
@@ -42,14 +46,18 @@ pub struct WarmupCosine {
     pub exponent: f64,
 }
 
-pytree_core::defaults!(WarmupCosine {
-    init: 0.0,
-    peak: 1.0,
-    warmup_steps: 0,
-    decay_steps: 1,
-    end: 0.0,
-    exponent: 1.0,
-});
+impl Default for WarmupCosine {
+    fn default() -> Self {
+        Self {
+            init: 0.0,
+            peak: 1.0,
+            warmup_steps: 0,
+            decay_steps: 1,
+            end: 0.0,
+            exponent: 1.0,
+        }
+    }
+}
 
 /// Cosine schedules.
 impl Schedule {

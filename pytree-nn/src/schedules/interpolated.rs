@@ -22,12 +22,16 @@ pub struct LinearOneCycleOptions {
     pub final_divisor: f64,
 }
 
-pytree_core::defaults!(LinearOneCycleOptions {
-    rising_part: 0.3,
-    falling_part: 0.85,
-    initial_divisor: 25.0,
-    final_divisor: 1e4,
-});
+impl Default for LinearOneCycleOptions {
+    fn default() -> Self {
+        Self {
+            rising_part: 0.3,
+            falling_part: 0.85,
+            initial_divisor: 25.0,
+            final_divisor: 1e4,
+        }
+    }
+}
 
 /// The options of [`Schedule::cosine_one_cycle_with`], with the defaults of `optax.cosine_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,11 +44,15 @@ pub struct CosineOneCycleOptions {
     pub final_divisor: f64,
 }
 
-pytree_core::defaults!(CosineOneCycleOptions {
-    rising_part: 0.3,
-    initial_divisor: 25.0,
-    final_divisor: 1e4,
-});
+impl Default for CosineOneCycleOptions {
+    fn default() -> Self {
+        Self {
+            rising_part: 0.3,
+            initial_divisor: 25.0,
+            final_divisor: 1e4,
+        }
+    }
+}
 
 /// Schedules that are multiplied by factors at boundaries.
 impl Schedule {

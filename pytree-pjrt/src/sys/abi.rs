@@ -4,6 +4,7 @@
 //! size, so a plugin knows the fields that the caller has.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::fmt;
 use std::mem::offset_of;
 
 /// The major version of this header. Other major versions have other structs.
@@ -354,9 +355,17 @@ pub(crate) union NamedValueData {
     pub(super) boolean: bool,
 }
 
-pytree_core::defaults!(NamedValueData { int64: 0 });
+impl Default for NamedValueData {
+    fn default() -> Self {
+        Self { int64: 0 }
+    }
+}
 
-pytree_core::shown!(Debug for [] NamedValueData: |self, f| f.write_str("NamedValueData"));
+impl fmt::Debug for NamedValueData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NamedValueData")
+    }
+}
 
 /// The values of `PJRT_NamedValue_Type`.
 pub(super) mod value_type {

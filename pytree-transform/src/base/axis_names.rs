@@ -1,5 +1,6 @@
 //! The names of batch axes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -77,4 +78,8 @@ impl<A: AsRef<str>, B: AsRef<str>, C: AsRef<str>> From<(A, B, C)> for AxisNames 
     }
 }
 
-pytree_core::shown!(Display for [] AxisNames: |self, f| f.write_str(&self.0.join(", ")));
+impl fmt::Display for AxisNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}

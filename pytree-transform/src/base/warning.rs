@@ -5,6 +5,7 @@
 //! stderr.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
@@ -36,7 +37,11 @@ pub struct Warning {
     pub message: String,
 }
 
-pytree_core::shown!(Display for [] Warning: |self, f| f.write_str(&self.message));
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
 
 type Hook = Arc<dyn Fn(&Warning) + Send + Sync>;
 

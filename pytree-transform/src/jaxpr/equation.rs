@@ -155,6 +155,8 @@ impl fmt::Display for JaxprEquation<'_> {
     }
 }
 
-pytree_core::shown!(
-    Debug for [] JaxprEquation<'_>: |self, f| write!(f, "{self} (at {})", self.line())
-);
+impl fmt::Debug for JaxprEquation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} (at {})", self.line())
+    }
+}

@@ -3,6 +3,7 @@
 //! A tuple serves as an argument list. A function is a closure, or the struct that another transformation returned.
 //! This struct dereferences to `dyn Fn`, so it is called like a function.
 
+use std::fmt;
 use std::panic::Location;
 
 use pytree_core::boundary::{self, Outcome};
@@ -92,7 +93,11 @@ pub(crate) struct Origin {
     pub(crate) line: &'static Location<'static>,
 }
 
-pytree_core::shown!(Display for [] Origin: |self, f| write!(f, "{} at {}", self.name, self.line));
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.name, self.line)
+    }
+}
 
 /// Describes a transformed call, for messages about conflicting writes to references at the end of the call.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! `jit_mut`: compiles a function that takes some of its arguments by `&mut` and writes them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
@@ -143,9 +144,10 @@ impl<P: Arguments, R: 'static> std::ops::Deref for JitMut<P, R> {
     }
 }
 
-pytree_core::shown!(
-    Debug for [P: Arguments, R] JitMut<P, R>:
-    |self, f| write!(f, "JitMut({})", self.compiled.origin.line)
-);
+impl<P: Arguments, R> fmt::Debug for JitMut<P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JitMut({})", self.compiled.origin.line)
+    }
+}
 
 writing_function!([] JitMut);

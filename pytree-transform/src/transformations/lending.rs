@@ -2,6 +2,7 @@
 //!
 //! Inside of a trace, the function gets references to copies of the arguments. A call only visits what the caller lends.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -21,7 +22,11 @@ use crate::transformations::writing::argument_lists;
 /// with a `(&Net, Tensor)` and returns a `Tensor`.
 pub struct Lent<M>(PhantomData<fn() -> M>);
 
-pytree_core::shown!(Debug for [M] Lent<M>: |self, f| f.write_str("Lent"));
+impl<M> fmt::Debug for Lent<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lent")
+    }
+}
 
 /// The arguments of a function that takes some of them by reference: [`Lent<M>`](Lent) for one argument `&M`, or a tuple of
 /// up to eight members: first those of the type `Lent<M>`, then the arguments that are passed by value.
@@ -90,10 +95,11 @@ impl<P: LentArguments, R: 'static> std::ops::Deref for JitRef<P, R> {
     }
 }
 
-pytree_core::shown!(
-    Debug for [P: LentArguments, R] JitRef<P, R>:
-    |self, f| write!(f, "JitRef({})", self.compiled.origin.line)
-);
+impl<P: LentArguments, R> fmt::Debug for JitRef<P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JitRef({})", self.compiled.origin.line)
+    }
+}
 
 /// Compiles a function, which `call` calls. `F` is the type of the user's function.
 #[track_caller]

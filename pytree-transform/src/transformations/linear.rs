@@ -1,6 +1,7 @@
 //! `linearize`, `linear_transpose` and `saved_residuals`: the linear parts of derivatives.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -120,9 +121,11 @@ impl<M: Traceable, R: Traceable> Linearization<M, R> {
     }
 }
 
-pytree_core::shown!(
-    Debug for [M, R] Linearization<M, R>: |self, f| write!(f, "Linearization({})", self.jaxpr)
-);
+impl<M, R> fmt::Debug for Linearization<M, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Linearization({})", self.jaxpr)
+    }
+}
 
 /// The inputs of the linear part are the tangents, followed by the residuals. This text is for the panic message of a
 /// library bug: the numbers of inputs and residuals differ.

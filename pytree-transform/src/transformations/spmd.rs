@@ -11,6 +11,7 @@ mod differing;
 mod processes;
 mod sharded;
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,9 +111,11 @@ impl<'f, A: Traceable, R: 'f> SpmdFunction<'f, A, R> {
     }
 }
 
-pytree_core::shown!(
-    Debug for [A, R] SpmdFunction<'_, A, R>: |self, f| write!(f, "SpmdFunction({})", self.line)
-);
+impl<A, R> fmt::Debug for SpmdFunction<'_, A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SpmdFunction({})", self.line)
+    }
+}
 
 /// A function that runs on all devices of a mesh, the result of [`SpmdFunction::over`]. `R` is the result of a call: a
 /// value, or a `Result`.

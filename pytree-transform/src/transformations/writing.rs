@@ -5,6 +5,7 @@
 //! Inside of a transformation, the function gets copies of the arguments. At the end of the call, the written copies
 //! are stored in the user's arguments. So a call that panics changes nothing.
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use pytree_core::boundary::Visited;
@@ -19,7 +20,11 @@ use crate::transformations::function::Function;
 /// called with a `(&mut Net, Tensor)` and returns a `Tensor`.
 pub struct Mut<M>(PhantomData<fn() -> M>);
 
-pytree_core::shown!(Debug for [M] Mut<M>: |self, f| f.write_str("Mut"));
+impl<M> fmt::Debug for Mut<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mut")
+    }
+}
 
 /// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple. The
 /// tuple has at most eight members: first those of the type `Mut<M>`, then the arguments that are only read.

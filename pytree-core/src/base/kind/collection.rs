@@ -1,6 +1,7 @@
 //! Collections: the named groups of states and parameters.
 
 use pytree_base::bug::bug;
+use std::fmt;
 
 use super::LeafKind;
 use crate::base::error::TreeError;
@@ -244,7 +245,11 @@ pub(super) const fn too_long() -> ! {
     )
 }
 
-pytree_base::shown!(Debug for [] CollectionId: |self, f| f.write_str(self.name()));
+impl fmt::Debug for CollectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// The parameters: the collection of all trained leaves. All other collections of parameters are below this collection.
 ///

@@ -82,9 +82,14 @@ impl<L: PartialEq> PartialEq for DynamicModule<L> {
     }
 }
 
-pytree_base::shown!(
-    Display for [L: Leaf + Clone] DynamicModule<L>: |self, f| fmt::Display::fmt(&self.to_tree(), f)
-);
-pytree_base::shown!(
-    Debug for [L: Leaf + Clone] DynamicModule<L>: |self, f| fmt::Debug::fmt(&self.to_tree(), f)
-);
+impl<L: Leaf + Clone> fmt::Display for DynamicModule<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.to_tree(), f)
+    }
+}
+
+impl<L: Leaf + Clone> fmt::Debug for DynamicModule<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_tree(), f)
+    }
+}

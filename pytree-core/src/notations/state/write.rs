@@ -185,7 +185,11 @@ fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> 
 /// Displays a leaf as in a tree.
 struct Shown<'l, L>(&'l L);
 
-pytree_base::shown!(Display for [L: Leaf] Shown<'_, L>: |self, f| self.0.display(f));
+impl<L: Leaf> fmt::Display for Shown<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display(f)
+    }
+}
 
 fn new_line(f: &mut impl fmt::Write, depth: usize) -> fmt::Result {
     write!(f, "\n{:width$}", "", width = depth * INDENT)

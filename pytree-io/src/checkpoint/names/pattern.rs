@@ -4,6 +4,7 @@
 //! number of placeholders.
 
 use std::collections::HashSet;
+use std::fmt;
 
 /// The maximum number of bytes that a placeholder matches. There is a limit because names in a hostile file may be
 /// megabytes long.
@@ -135,7 +136,11 @@ impl Pattern {
     }
 }
 
-pytree_core::shown!(Display for [] Pattern: |self, f| f.write_str(&self.text));
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 fn placeholder(inside: &str) -> Option<Piece> {
     let (inside, offset) = match inside.split_once('+') {

@@ -57,14 +57,18 @@ pub struct TransformerBlockOptions {
     pub norm: NormOptions,
 }
 
-pytree_core::defaults!(TransformerBlockOptions {
-    attention: MultiHeadAttentionOptions::default(),
-    hidden: None,
-    activation: Activation::Gelu,
-    dropout_rate: 0.0,
-    norm_order: NormOrder::Pre,
-    norm: NormOptions::default(),
-});
+impl Default for TransformerBlockOptions {
+    fn default() -> Self {
+        Self {
+            attention: MultiHeadAttentionOptions::default(),
+            hidden: None,
+            activation: Activation::Gelu,
+            dropout_rate: 0.0,
+            norm_order: NormOrder::Pre,
+            norm: NormOptions::default(),
+        }
+    }
+}
 
 /// Applies self-attention and then a perceptron, and adds the input of each part to its result (Vaswani et al. 2017,
 /// section 3.1).

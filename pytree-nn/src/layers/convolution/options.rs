@@ -97,16 +97,20 @@ pub struct ConvOptions {
     pub bias_init: Option<Initializer>,
 }
 
-pytree_core::defaults!(ConvOptions {
-    strides: PerAxis::default(),
-    padding: ConvPadding::Same,
-    input_dilation: PerAxis::default(),
-    kernel_dilation: PerAxis::default(),
-    groups: 1,
-    param_dtype: DType::F32,
-    weight_init: Initializer::lecun_normal(),
-    bias_init: Some(Initializer::Zeros),
-});
+impl Default for ConvOptions {
+    fn default() -> Self {
+        Self {
+            strides: PerAxis::default(),
+            padding: ConvPadding::Same,
+            input_dilation: PerAxis::default(),
+            kernel_dilation: PerAxis::default(),
+            groups: 1,
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}
 
 /// The options of a new [`ConvTranspose`](crate::ConvTranspose), with the defaults of Flax.
 ///
@@ -138,11 +142,15 @@ pub struct ConvTransposeOptions {
     pub bias_init: Option<Initializer>,
 }
 
-pytree_core::defaults!(ConvTransposeOptions {
-    strides: PerAxis::default(),
-    padding: ConvPadding::Same,
-    kernel_dilation: PerAxis::default(),
-    param_dtype: DType::F32,
-    weight_init: Initializer::lecun_normal(),
-    bias_init: Some(Initializer::Zeros),
-});
+impl Default for ConvTransposeOptions {
+    fn default() -> Self {
+        Self {
+            strides: PerAxis::default(),
+            padding: ConvPadding::Same,
+            kernel_dilation: PerAxis::default(),
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}

@@ -30,8 +30,10 @@ pub enum ConvPadding {
     Explicit(Vec<(isize, isize)>),
 }
 
-pytree_core::conversions! { ConvPadding:
-    [const N: usize] [(isize, isize); N], |pairs| Self::Explicit(pairs.to_vec());
+impl<const N: usize> From<[(isize, isize); N]> for ConvPadding {
+    fn from(pairs: [(isize, isize); N]) -> Self {
+        Self::Explicit(pairs.to_vec())
+    }
 }
 
 impl ConvPadding {

@@ -49,13 +49,17 @@ pub struct NormOptions {
     pub variance_formula: VarianceFormula,
 }
 
-pytree_core::defaults!(NormOptions {
-    param_dtype: DType::F32,
-    scale_init: Some(Initializer::Ones),
-    bias_init: Some(Initializer::Zeros),
-    epsilon: None,
-    variance_formula: VarianceFormula::default(),
-});
+impl Default for NormOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            scale_init: Some(Initializer::Ones),
+            bias_init: Some(Initializer::Zeros),
+            epsilon: None,
+            variance_formula: VarianceFormula::default(),
+        }
+    }
+}
 
 impl NormOptions {
     /// Creates the scale `[features]` and the bias `[features]`. A parameter is `None` if its initializer is `None`.

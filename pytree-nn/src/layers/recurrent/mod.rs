@@ -90,12 +90,16 @@ pub struct CellOptions {
     pub bias_init: Initializer,
 }
 
-pytree_core::defaults!(CellOptions {
-    param_dtype: DType::F32,
-    input_init: Initializer::lecun_normal(),
-    recurrent_init: Initializer::orthogonal(),
-    bias_init: Initializer::Zeros,
-});
+impl Default for CellOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            input_init: Initializer::lecun_normal(),
+            recurrent_init: Initializer::orthogonal(),
+            bias_init: Initializer::Zeros,
+        }
+    }
+}
 
 impl CellOptions {
     /// Draws a parameter.

@@ -3,6 +3,7 @@
 //! It runs when its function is differentiated, once for each order of differentiation, because a rule may call its own function. A
 //! rule may have captured tensors of a transformation that has finished by then: see `stand_ins`.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use crate::primitives::body::Linearized;
@@ -51,6 +52,8 @@ impl Rule {
     }
 }
 
-pytree_core::shown!(
-    Debug for [] Rule: |self, f| f.debug_tuple("Rule").field(&self.recorded).finish()
-);
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.recorded).finish()
+    }
+}

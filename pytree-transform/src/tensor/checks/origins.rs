@@ -6,6 +6,7 @@
 //! makes of its own data is no result: at the address of freed memory, only its number of elements tells it apart.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::panic::Location;
 
 use pytree_kernels::base::array::Array;
@@ -21,9 +22,11 @@ pub(super) struct Origin {
     pub(super) line: &'static Location<'static>,
 }
 
-pytree_core::shown!(
-    Display for [] Origin: |self, f| write!(f, "`{}` at {}", self.operation, self.line)
-);
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {}", self.operation, self.line)
+    }
+}
 
 /// The operations in which the NaNs and the infinities of an array began. `None` if it has none, or if their origin is unknown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,6 @@
 //! The handle of a device.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
@@ -78,7 +79,11 @@ impl Attached {
     }
 }
 
-pytree_core::conversions! { Device: [] &Self, |device| device.clone(); }
+impl From<&Self> for Device {
+    fn from(device: &Self) -> Self {
+        device.clone()
+    }
+}
 
 impl PartialEq for Device {
     /// Returns whether two handles refer to the same device.
@@ -95,8 +100,20 @@ impl Hash for Device {
     }
 }
 
-pytree_core::shown!(Display for [] Device: |self, f| f.write_str(self.name()));
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
-pytree_core::shown!(Debug for [] Device: |self, f| write!(f, "Device({self})"));
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
 
-pytree_core::shown!(Debug for [] Attached: |self, f| write!(f, "Device({})", self.name));
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.name)
+    }
+}

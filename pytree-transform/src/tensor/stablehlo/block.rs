@@ -88,7 +88,11 @@ pub struct Block<'m> {
     line_number: u32,
 }
 
-pytree_core::shown!(Debug for [] Block<'_>: |self, f| f.write_str("Block"));
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Block")
+    }
+}
 
 /// The equation whose operations are written, for messages and locations.
 #[derive(Clone, Copy, Debug)]

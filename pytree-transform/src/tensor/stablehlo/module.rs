@@ -253,7 +253,11 @@ impl fmt::Display for StableHlo {
     }
 }
 
-pytree_core::shown!(Debug for [] StableHlo: |self, f| fmt::Display::fmt(self, f));
+impl fmt::Debug for StableHlo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// Identifies a function of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
 //! The functions of the library, such as `jit` and `scan`, that record functions of the user.
 
 use pytree_core::level::LevelKind;
+use std::fmt;
 
 /// A function of the library that records a function of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,4 +64,8 @@ impl Recorder {
     }
 }
 
-pytree_core::shown!(Display for [] Recorder: |self, f| f.write_str(self.name()));
+impl fmt::Display for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -37,7 +37,11 @@ use crate::tensor::{Tensor, checks};
 #[derive(Clone)]
 struct ProcessEngine(Arc<Connection>);
 
-pytree_core::shown!(Debug for [] ProcessEngine: |self, f| f.write_str(&self.0.name));
+impl fmt::Debug for ProcessEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name)
+    }
+}
 
 impl MeshEngine for ProcessEngine {
     fn name(&self) -> String {
@@ -181,9 +185,11 @@ struct ProcessProgram {
     outputs: Vec<Sharding>,
 }
 
-pytree_core::shown!(
-    Debug for [] ProcessProgram: |self, f| write!(f, "ProcessProgram({})", self.engine.0.name)
-);
+impl fmt::Debug for ProcessProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcessProgram({})", self.engine.0.name)
+    }
+}
 
 impl Executable for ProcessProgram {
     fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn Buffer>>, DeviceError> {

@@ -2,6 +2,7 @@
 //!
 //! A mesh is a device, so a tensor on a mesh is one tensor with one buffer. The buffer holds a part for each device.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
@@ -159,6 +160,14 @@ impl From<&Mesh> for Device {
     }
 }
 
-pytree_core::shown!(Display for [] Mesh: |self, f| write!(f, "{}", self.device));
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.device)
+    }
+}
 
-pytree_core::shown!(Debug for [] Mesh: |self, f| write!(f, "Mesh({})", self.mesh_axes()));
+impl fmt::Debug for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mesh({})", self.mesh_axes())
+    }
+}

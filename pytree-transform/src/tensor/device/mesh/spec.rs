@@ -54,7 +54,11 @@ impl fmt::Display for SpecAxis {
     }
 }
 
-pytree_core::shown!(Debug for [] SpecAxis: |self, f| write!(f, "{self}"));
+impl fmt::Debug for SpecAxis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
 
 pytree_core::conversions! { SpecAxis:
     [] &str, |name| Self::of([name]);
@@ -153,7 +157,11 @@ impl fmt::Display for PartitionSpec {
     }
 }
 
-pytree_core::shown!(Debug for [] PartitionSpec: |self, f| write!(f, "PartitionSpec{self}"));
+impl fmt::Debug for PartitionSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PartitionSpec{self}")
+    }
+}
 
 pytree_core::conversions! { PartitionSpec:
     [] (), |()| Self::default();
