@@ -12,6 +12,8 @@
 mod counting;
 #[path = "memory/operations.rs"]
 mod operations;
+#[path = "memory/refused.rs"]
+mod refused;
 
 use std::path::PathBuf;
 
@@ -45,6 +47,8 @@ fn model() -> Mlp {
 fn memory_has_limits() {
     // Without memory for reuse, which `peak` does not count.
     pytree::memory::set_limit(0);
+    refused::operations_return_errors();
+    refused::steps_keep_arguments();
     reading_needs_little_more_than_the_file();
     quantized_weights_are_not_widened();
     operations::need_little_more_than_their_results();

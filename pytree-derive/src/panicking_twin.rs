@@ -12,20 +12,33 @@ use syn::{
     ReturnType, Signature, Token, Type, Visibility, parse_quote,
 };
 
-/// The arguments of the attribute: the name of the panicking function, and the variants of the error.
+syn::custom_keyword!(composed);
+
+/// The arguments of the attribute: the name of the panicking function, whether the function is composed of others that
+/// may panic for want of memory, and the variants of the error.
 struct Arguments {
     name: Ident,
+    is_composed: bool,
     variants: Punctuated<Ident, Token![|]>,
 }
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let name = input.parse()?;
-        let variants = match input.parse::<Option<Token![,]>>()? {
-            Some(_) => Punctuated::parse_separated_nonempty(input)?,
-            None => Punctuated::new(),
-        };
-        Ok(Self { name, variants })
+        let mut is_composed = false;
+        let mut variants = Punctuated::new();
+        while input.parse::<Option<Token![,]>>()?.is_some() {
+            if input.parse::<Option<composed>>()?.is_some() {
+                is_composed = true;
+            } else {
+                variants = Punctuated::parse_separated_nonempty(input)?;
+            }
+        }
+        Ok(Self {
+            name,
+            is_composed,
+            variants,
+        })
     }
 }
 
@@ -104,6 +117,17 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
         }
     }
     // Generated documentation gets the span of the function's name, so that tools find its source.
+    let twin_name = arguments.name.to_string();
+    let body = if arguments.is_composed {
+        quote!({ TensorError::composed(#twin_name, move || #body) })
+    } else {
+        body
+    };
+    let panic = if error == "TensorError" {
+        quote!(error.raise())
+    } else {
+        quote!(::core::panic!("{error}"))
+    };
     let attributes =
         |lines: &[String]| quote_spanned!(signature.ident.span()=> #(#[doc = #lines])*);
     let of_twin_documented = attributes(&of_twin_documented);
@@ -116,7 +140,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
         #visibility #twin {
             match #call {
                 ::core::result::Result::Ok(value) => value,
-                ::core::result::Result::Err(error) => ::core::panic!("{error}"),
+                ::core::result::Result::Err(error) => #panic,
             }
         }
 

@@ -51,7 +51,7 @@ pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
 /// ```
 #[doc(alias("jnp.linalg.slogdet", "np.linalg.slogdet", "torch.linalg.slogdet"))]
 #[must_use]
-#[panicking_twin(slogdet, Shape | DType)]
+#[panicking_twin(slogdet, composed, Shape | DType)]
 #[track_caller]
 pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::slogdet` to");

@@ -35,7 +35,7 @@ fn symmetrized(operation: &'static str, operand: &Tensor) -> Result<Tensor, Tens
 /// ```
 #[doc(alias("jnp.linalg.cholesky", "np.linalg.cholesky", "torch.linalg.cholesky"))]
 #[must_use]
-#[panicking_twin(cholesky, Shape | DType)]
+#[panicking_twin(cholesky, composed, Shape | DType)]
 #[track_caller]
 pub fn try_cholesky(a: &Tensor) -> Result<Tensor, TensorError> {
     let _called = called("apply `linalg::cholesky` to");
@@ -90,7 +90,7 @@ pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// ```
 #[doc(alias("jnp.linalg.eigh", "np.linalg.eigh", "torch.linalg.eigh"))]
 #[must_use]
-#[panicking_twin(eigh, Shape | DType | NotConverged)]
+#[panicking_twin(eigh, composed, Shape | DType | NotConverged)]
 #[track_caller]
 pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::eigh` to");

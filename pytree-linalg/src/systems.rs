@@ -204,7 +204,7 @@ pub fn try_solve(a: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
 /// ```
 #[doc(alias("jnp.linalg.inv", "np.linalg.inv", "torch.linalg.inv"))]
 #[must_use]
-#[panicking_twin(inv, Shape | DType)]
+#[panicking_twin(inv, composed, Shape | DType)]
 #[track_caller]
 pub fn try_inv(a: &Tensor) -> Result<Tensor, TensorError> {
     let operation = "apply `linalg::inv` to";
@@ -288,7 +288,7 @@ impl Triangular {
     "torch.linalg.solve_triangular"
 ))]
 #[must_use]
-#[panicking_twin(triangular_solve, Shape | DType)]
+#[panicking_twin(triangular_solve, composed, Shape | DType)]
 #[track_caller]
 pub fn try_triangular_solve(
     a: &Tensor,
@@ -317,7 +317,7 @@ pub fn try_triangular_solve(
 /// ```
 #[doc(alias("scipy.linalg.cho_solve", "torch.cholesky_solve"))]
 #[must_use]
-#[panicking_twin(cho_solve, Shape | DType)]
+#[panicking_twin(cho_solve, composed, Shape | DType)]
 #[track_caller]
 pub fn try_cho_solve(l: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
     let operation = "apply `linalg::cho_solve` to";
@@ -364,7 +364,7 @@ pub struct LeastSquares {
 /// ```
 #[doc(alias("jnp.linalg.lstsq", "np.linalg.lstsq", "torch.linalg.lstsq"))]
 #[must_use]
-#[panicking_twin(lstsq, Shape | DType | NotConverged)]
+#[panicking_twin(lstsq, composed, Shape | DType | NotConverged)]
 #[track_caller]
 pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSquares, TensorError> {
     let operation = "apply `linalg::lstsq` to";

@@ -90,7 +90,7 @@ const FAILURES: [(&str, Failure); 8] = [
 /// Applies a failure inside of a body.
 type Place = fn(Failure, &Tensor) -> Tensor;
 
-const PLACES: [(&str, Place); 6] = [
+const PLACES: [(&str, Place); 8] = [
     ("at the top", |failure, x| failure(x)),
     ("in a branch", |failure, x| {
         let branch = move |x: Tensor| failure(&x);
@@ -110,6 +110,13 @@ const PLACES: [(&str, Place); 6] = [
     }),
     ("in a call", |failure, x| {
         jit(move |x: &Tensor| failure(x))(x)
+    }),
+    ("under vmap", |failure, x| {
+        vmap(move |x: Tensor| failure(&x))(x.clone())
+    }),
+    ("in a branch that examples take under vmap", |failure, x| {
+        let branch = move |x: Tensor| failure(&x);
+        vmap(move |x: Tensor| cond(&x.greater(0.0), branch, |x| x, x.clone()))(x.clone())
     }),
 ];
 

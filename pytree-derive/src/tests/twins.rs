@@ -100,6 +100,16 @@ fn an_error_without_variants_is_named() {
 }
 
 #[test]
+fn composed_function_catches_refused_memory() {
+    let item =
+        "/// # Panics\n/// If 0.\nfn try_norm(&self) -> Result<Self, TensorError> { self.root() }";
+    let file = shown("norm, composed, Axis | Shape", item);
+    assert!(file.contains("::core::result::Result::Err(error) => error.raise(),"));
+    assert!(file.contains("TensorError::composed(\"norm\", move || { self.root() })"));
+    assert!(file.contains("/// [`TensorError::Axis`] or [`TensorError::Shape`]."));
+}
+
+#[test]
 fn what_cannot_have_a_twin_is_reported() {
     let documented = "/// # Panics\n/// Always.\n";
     for (item, place, message) in [

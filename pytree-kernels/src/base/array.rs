@@ -275,6 +275,7 @@ pub fn is_granted(info: &AbstractArray) -> bool {
 
 #[cold]
 fn no_memory(info: &AbstractArray) -> ! {
+    memory::refuse(info.clone());
     panic!("{}", too_large("allocate", info))
 }
 
@@ -380,12 +381,10 @@ impl Array {
 
     /// Returns an array of zeros in memory of the system.
     fn new_zeros(info: &AbstractArray) -> Self {
-        // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
-        // the process if the allocation fails, so try a fallible allocation first.
-        if !is_surely_granted(info) && !is_granted(info) {
-            no_memory(info);
-        }
-        with_bits!(info.dtype, T => Self::from_bits(info.dtype, &info.shape, vec![T::default(); info.len()]))
+        with_bits!(info.dtype, T => match memory::zeros::<T>(info.len()) {
+            Some(zeros) => Self::from_data(info.clone(), <T as Bits>::data(zeros, info.dtype)),
+            None => no_memory(info),
+        })
     }
 
     /// Creates an array from the bits of its elements in row-major order.
@@ -536,6 +535,19 @@ pub fn row_major_strides(shape: &[usize]) -> PerAxis {
         strides[axis] = strides[axis + 1] * shape[axis + 1];
     }
     strides
+}
+
+/// Returns an empty vector with memory for `length` elements of scratch. If the system does not grant the memory, fails like an array.
+pub(crate) fn reserved<T>(length: usize) -> Vec<T> {
+    let mut scratch = Vec::new();
+    if scratch.try_reserve_exact(length).is_err() {
+        memory::release();
+        if scratch.try_reserve_exact(length).is_err() {
+            let bytes = length.saturating_mul(size_of::<T>());
+            no_memory(&AbstractArray::new(DType::U8, [bytes]));
+        }
+    }
+    scratch
 }
 
 /// Returns memory for `length` elements of a result. The elements are arbitrary, and the caller must overwrite all of

@@ -1,7 +1,7 @@
 //! The bits of elements, for kernels that only move elements. Such a kernel is compiled once for each width of
 //! elements, and not for each dtype.
 
-use bytemuck::NoUninit;
+use bytemuck::{NoUninit, Zeroable};
 use half::slice::HalfFloatSliceExt;
 use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
 use pytree_base::bug::bug;
@@ -10,7 +10,7 @@ use crate::base::array::Data;
 use crate::base::dtype::DType;
 
 /// The bits of an element: a bool, or an unsigned integer with the width of the element.
-pub trait Bits: NoUninit + Default + Send + Sync {
+pub trait Bits: NoUninit + Zeroable + Default + Send + Sync {
     /// Returns the bits, extended with zeros.
     fn to_u64(self) -> u64;
     /// Returns the bits of the elements, or `None` if the width of an element differs from the width of `Self`.

@@ -7,14 +7,67 @@
 //! memory. For each size, the pool stores at most as many arrays as the program had in use at one time. If the program asks again for
 //! memory that was freed because the pool was full, the limit grows, so that the steps of a large model find the memory of the last step.
 
+use std::any::Any;
+use std::cell::Cell;
 use std::mem::{Discriminant, discriminant};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use bytemuck::Zeroable;
+use bytemuck::allocation::try_zeroed_vec;
 use hashbrown::HashMap;
 
 /// An array of at least this many bytes is allocated only after a trial. Smaller arrays are allocated without a trial,
 /// because a system that cannot grant so little memory cannot run the program at all.
 pub(crate) const TRIED: usize = 64 << 20;
+
+/// A compiled function may need this many bytes without a trial.
+const UNTRIED: usize = 1 << 20;
+
+thread_local! {
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A guard that sets whether a caller on this thread catches refusals.
+pub(crate) struct Catches(bool);
+
+impl Catches {
+    pub(crate) fn now() -> bool {
+        CATCHES.get()
+    }
+
+    pub(crate) fn set(catches: bool) -> Self {
+        Self(CATCHES.replace(catches))
+    }
+}
+
+impl Drop for Catches {
+    fn drop(&mut self) {
+        CATCHES.set(self.0);
+    }
+}
+
+/// Runs a function of which a caller handles refused memory.
+///
+/// # Errors
+/// Returns what the system refuses to the function; see [`refuse`].
+pub fn catch_refused<T: Any, R>(function: impl FnOnce() -> R) -> Result<R, Box<T>> {
+    let catches = Catches::set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(function));
+    drop(catches);
+    outcome.map_err(|payload| {
+        payload
+            .downcast()
+            .unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Unwinds to the innermost [`catch_refused`] with what the system refuses to allocate. Returns if there is none.
+pub fn refuse<T: Any + Send>(refused: T) {
+    if cfg!(panic = "unwind") && Catches::now() {
+        resume_unwind(Box::new(refused));
+    }
+}
 
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
@@ -77,17 +130,18 @@ pub fn is_granted(bytes: usize) -> bool {
     is_granted_beside_pool(bytes) || (release() > 0 && is_granted_beside_pool(bytes))
 }
 
+/// Returns new zeros, or `None` if the system does not grant their memory, even after the pool has freed its own.
+pub(crate) fn zeros<T: Zeroable>(length: usize) -> Option<Vec<T>> {
+    let allocate = || try_zeroed_vec(length).ok();
+    allocate().or_else(|| (release() > 0).then(allocate)?)
+}
+
 /// Checks that a program can allocate this many bytes, in the memory of the pool or of the system.
 ///
 /// # Panics
 /// If the system does not grant them.
 pub fn check_granted(bytes: usize) {
-    let missing = if bytes < TRIED {
-        0
-    } else {
-        bytes.saturating_sub(held())
-    };
-    if missing >= TRIED && !is_granted_beside_pool(missing) {
+    if bytes >= UNTRIED && !is_granted_beside_pool(bytes.saturating_sub(held())) {
         release();
         assert!(
             is_granted_beside_pool(bytes),

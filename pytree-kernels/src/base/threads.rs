@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use pytree_base::platform;
 
+use crate::base::memory::Catches;
+
 /// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
@@ -126,7 +128,9 @@ pub fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     let helpers = parts.len().min(count()).saturating_sub(1);
     let parts = Mutex::new(parts.into_iter());
     let next = || locked(&parts).next();
+    let catches = Catches::now();
     WORKERS.run(helpers, &|| {
+        let _caught = Catches::set(catches);
         while let Some(part) = next() {
             run(part);
         }

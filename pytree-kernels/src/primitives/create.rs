@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::array::{Array, fill, reused_bits, with_type};
+use crate::base::array::{Array, fill, reserved, reused_bits, with_type};
 use crate::base::bits::with_bits;
 use crate::base::dtype::{ArrayElement, DType};
 
@@ -41,7 +41,8 @@ fn element(dtype: DType, value: f64) -> Array {
 /// Returns the `count` numbers 0, 1, 2, … as an array of a dtype.
 fn positions(dtype: DType, count: usize) -> Array {
     with_type!(dtype, T => {
-        let positions = (0..count).map(<T as ArrayElement>::from_position);
-        Array::new([count], positions.collect())
+        let mut positions = reserved(count);
+        positions.extend((0..count).map(<T as ArrayElement>::from_position));
+        Array::new([count], positions)
     })
 }

@@ -10,7 +10,7 @@ use std::ops::{Add, Mul, Range};
 use pytree_base::bug::expect_some;
 
 use self::truth::truths;
-use crate::base::array::{Array, give_back, reused, with_type, with_wide};
+use crate::base::array::{Array, give_back, reserved, reused, with_type, with_wide};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::fold::{self, PART};
 use crate::base::instructions::dispatch;
@@ -635,8 +635,9 @@ fn arguments_of_columns<T: Ordered>(
     better: &impl Fn(&T, &T) -> bool,
 ) {
     positions.fill(0);
-    let (champions, rest) = rows.split_at(positions.len());
-    let mut champions = champions.to_vec();
+    let (first, rest) = rows.split_at(positions.len());
+    let mut champions = reserved(first.len());
+    champions.extend_from_slice(first);
     for (row, position) in rest.chunks_exact(positions.len()).zip(1..) {
         for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
             if better(&element, champion) || (element.is_nan() && !champion.is_nan()) {

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, reserved, with_type};
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::threads::share_rows;
 
@@ -181,7 +181,7 @@ impl Row {
         let blocks = (PART / from).max(1);
         let work = result.len() / to * from * PER_ELEMENT;
         share_rows(work, result, to, blocks, &|row, targets| {
-            let mut keys = Vec::with_capacity(self.most().min(self.length));
+            let mut keys = reserved(self.most().min(self.length));
             for (block, target) in (row..).zip(targets.chunks_exact_mut(to)) {
                 for column in 0..self.inner {
                     let first = block * from + column;

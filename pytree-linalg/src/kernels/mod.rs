@@ -13,6 +13,7 @@
 //! `primitives/tests/hard.rs` have the matrices.
 
 mod columns;
+pub(crate) mod memory;
 pub(crate) mod real;
 pub(crate) mod reflections;
 pub(crate) mod spectra;

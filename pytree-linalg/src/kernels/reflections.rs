@@ -14,6 +14,7 @@ use faer::linalg::householder::{
 use faer::{Conj, MatMut, MatRef, Par};
 
 use crate::kernels::columns::{add_multiple, dot, store, unit_of};
+use crate::kernels::memory::{buffer, filled};
 use crate::kernels::real::Real;
 
 /// The greatest number of columns whose reflections are applied one after the other.
@@ -82,11 +83,11 @@ impl Reflections {
         let width = if is_small { 0 } else { columns };
         Self {
             lengths: [rows, columns],
-            packed: vec![0.0; rows * columns],
+            packed: filled(0.0, rows * columns),
             scales: vec![0.0; count],
-            orthogonal: vec![0.0; rows * count],
-            factors: vec![0.0; if is_small { 0 } else { BLOCK * count }],
-            buffer: MemBuffer::new(sequence_scratch::<f64>(rows, BLOCK, width)),
+            orthogonal: filled(0.0, rows * count),
+            factors: filled(0.0, if is_small { 0 } else { BLOCK * count }),
+            buffer: buffer(sequence_scratch::<f64>(rows, BLOCK, width)),
         }
     }
 

@@ -10,6 +10,7 @@ use faer::{Auto, ColMut, MatMut, MatRef, Par, Spec};
 
 use crate::kernels::NotConverged;
 use crate::kernels::columns::{store, unit_of};
+use crate::kernels::memory::{buffer, filled};
 use crate::kernels::real::Real;
 
 /// Computes the eigenvalues and eigenvectors of symmetric matrices with one number of rows.
@@ -27,10 +28,10 @@ impl Eigen {
         let request = self_adjoint_evd_scratch::<f64>(size, vectors, Par::Seq, Spec::default());
         Self {
             size,
-            buffer: MemBuffer::new(request),
-            scaled: vec![0.0; size * size],
+            buffer: buffer(request),
+            scaled: filled(0.0, size * size),
             values: vec![0.0; size],
-            vectors: vec![0.0; size * size],
+            vectors: filled(0.0, size * size),
         }
     }
 
@@ -97,11 +98,11 @@ impl Singular {
         let count = rows.min(columns);
         Self {
             lengths: [rows, columns],
-            buffer: MemBuffer::new(request),
-            scaled: vec![0.0; rows * columns],
-            left: vec![0.0; rows * count],
+            buffer: buffer(request),
+            scaled: filled(0.0, rows * columns),
+            left: filled(0.0, rows * count),
             values: vec![0.0; count],
-            right: vec![0.0; columns * count],
+            right: filled(0.0, columns * count),
         }
     }
 

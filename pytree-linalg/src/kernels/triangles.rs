@@ -13,6 +13,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve as triangular;
 use faer::{Accum, MatMut, MatRef, Par, Spec};
 
+use crate::kernels::memory::buffer;
 use crate::kernels::real::Real;
 
 /// The number of columns that LU eliminates before the product of matrices that updates the others.
@@ -65,7 +66,7 @@ fn substitute<T: Real>(is_lower: bool, matrix: MatRef<'_, T>, mut right: MatMut<
 
 /// Returns memory for [`cholesky`] of matrices with `size` rows.
 pub(crate) fn memory_for_cholesky<T: Real>(size: usize) -> MemBuffer {
-    MemBuffer::new(cholesky_in_place_scratch::<T>(
+    buffer(cholesky_in_place_scratch::<T>(
         size,
         Par::Seq,
         Spec::default(),

@@ -4,6 +4,7 @@ use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_app
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
+use crate::kernels::memory::copied;
 use crate::kernels::real::Real;
 use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
@@ -31,7 +32,7 @@ pub(crate) fn determinant(operand: &Tensor) -> Result<Tensor, TensorError> {
 const OPERATION: &str = "take the determinant of";
 
 fn determinant_of<T: Real>(matrix: &[T], size: usize) -> T {
-    let mut packed = matrix.to_vec();
+    let mut packed = copied(matrix);
     let mut permutation = vec![0; size];
     kernels::lu(&mut packed, size, &mut permutation);
     let product = packed

@@ -3,6 +3,7 @@
 use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
+use crate::kernels::memory::filled;
 use crate::kernels::spectra::Eigen;
 use crate::primitives::matrices::{
     Infos, Lowered, adjoint, check_real, diagonal, elements, identity, not_converged, or_panic,
@@ -50,8 +51,8 @@ impl Primitive for Eigh {
         let size = operand.shape()[operand.rank() - 1];
         let of_values = with_lengths(operand.info(), &[size]);
         with_real!(operand.dtype(), T => {
-            let mut values = vec![0.0; of_values.len()];
-            let mut vectors = vec![0.0; operand.len()];
+            let mut values = filled(0.0, of_values.len());
+            let mut vectors = filled(0.0, operand.len());
             if size > 0 {
                 let matrices = elements::<T>(operand).chunks_exact(size * size);
                 let values = values.chunks_exact_mut(size);

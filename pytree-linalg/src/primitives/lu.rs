@@ -3,6 +3,7 @@
 use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
+use crate::kernels::memory::filled;
 use crate::kernels::real::Real;
 use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
@@ -73,7 +74,7 @@ impl Lu {
     fn evaluate_as<T: Real>(operand: &Tensor) -> Vec<Tensor> {
         let info = positions(operand.info());
         let size = operand.shape()[operand.rank() - 1];
-        let mut permutations = vec![0_i32; info.len()];
+        let mut permutations = filled(0_i32, info.len());
         let mut rows = permutations.chunks_exact_mut(size.max(1));
         let mut pivots = Vec::with_capacity(info.len());
         let packed = each_matrix::<T>(operand, &[size, size], |matrix, target| {

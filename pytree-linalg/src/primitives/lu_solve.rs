@@ -7,6 +7,7 @@ use pytree_transform::extend::{
 };
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
+use crate::kernels::memory::{copied, filled};
 use crate::kernels::real::Real;
 use crate::primitives::lu::{Factors, positions};
 use crate::primitives::matrices::{
@@ -70,7 +71,7 @@ impl LuSolve {
         let lengths = [size, columns];
         let row = |position: i32| position.unsigned_abs() as usize * columns;
         if self.is_transposed {
-            let mut solved = right.to_vec();
+            let mut solved = copied(right);
             UPPER
                 .transposed()
                 .solve(factors, size, &mut solved, lengths);
@@ -95,7 +96,7 @@ impl LuSolve {
         permutation: &Tensor,
         right: &Tensor,
     ) -> Tensor {
-        let mut found = vec![T::ZERO; right.len()];
+        let mut found = filled(T::ZERO, right.len());
         if !found.is_empty() {
             let [size, columns] = lengths(right);
             let matrices = elements::<T>(factors).chunks_exact(size * size);

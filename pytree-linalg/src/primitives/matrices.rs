@@ -3,6 +3,7 @@
 use pytree_transform::extend::{Examples, Operand, Primitive, Value, apply};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, TensorError, vmap};
 
+use crate::kernels::memory::filled;
 use crate::kernels::real::Real;
 
 /// Runs an expression with `$type` as an alias of `f32` or `f64`, which is the type of the dtype's elements.
@@ -185,7 +186,7 @@ pub(super) fn each_matrix<T: Real>(
     let result = with_lengths(operand.info(), result_lengths);
     let size: usize = lengths(operand).iter().product();
     let count: usize = result_lengths.iter().product();
-    let mut found = vec![T::ZERO; result.len()];
+    let mut found = filled(T::ZERO, result.len());
     if size > 0 && count > 0 {
         let matrices = elements::<T>(operand).chunks_exact(size);
         for (matrix, target) in matrices.zip(found.chunks_exact_mut(count)) {

@@ -4,6 +4,7 @@ use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_app
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
+use crate::kernels::memory::filled;
 use crate::kernels::reflections::Reflections;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
@@ -95,7 +96,7 @@ impl Primitive for Qr {
         let k = m.min(n);
         let infos = [[m, k], [k, n]].map(|of| with_lengths(operand.info(), &of));
         with_real!(operand.dtype(), T => {
-            let mut results = infos.each_ref().map(|info| vec![0.0; info.len()]);
+            let mut results = infos.each_ref().map(|info| filled(0.0, info.len()));
             if k > 0 {
                 let [q, r] = &mut results;
                 let matrices = elements::<T>(operand).chunks_exact(m * n);

@@ -3,6 +3,7 @@
 use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
+use crate::kernels::memory::filled;
 use crate::kernels::spectra::Singular;
 use crate::primitives::matrices::{
     Infos, Lowered, adjoint, check_real, diagonal, elements, identity, lengths, matrix_lengths,
@@ -85,7 +86,7 @@ impl Primitive for Svd {
         let k = m.min(n);
         let infos = [&[m, k][..], &[k], &[k, n]].map(|of| with_lengths(operand.info(), of));
         with_real!(operand.dtype(), T => {
-            let mut results = infos.each_ref().map(|info| vec![0.0; info.len()]);
+            let mut results = infos.each_ref().map(|info| filled(0.0, info.len()));
             if k > 0 {
                 let [u, s, v_t] = &mut results;
                 let matrices = elements::<T>(operand).chunks_exact(m * n);

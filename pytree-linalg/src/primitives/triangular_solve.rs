@@ -6,6 +6,7 @@ use faer::{MatMut, MatRef};
 use pytree_transform::extend::{Block, Examples, Operand, Primitive, Tangents, Value, apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
+use crate::kernels::memory::copied;
 use crate::kernels::real::Real;
 use crate::kernels::triangles::{self as kernels, Triangle as ReadTriangle};
 use crate::primitives::matrices::{
@@ -160,7 +161,7 @@ impl Primitive for TriangularSolve {
         let lengths = lengths(right);
         let size = matrix.shape()[matrix.rank() - 1];
         vec![with_real!(right.dtype(), T => {
-            let mut found = elements::<T>(right).to_vec();
+            let mut found = copied(elements::<T>(right));
             if !found.is_empty() {
                 let matrices = elements::<T>(matrix).chunks_exact(size * size);
                 let parts = found.chunks_exact_mut(lengths[0] * lengths[1]);

@@ -6,6 +6,7 @@ use std::fmt;
 use pytree_core::suggest::Effort;
 use pytree_kernels::base::array::too_large;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::memory;
 use thiserror::Error;
 
 use crate::base::device_error::DeviceError;
@@ -333,6 +334,26 @@ impl TensorError {
             found: found.clone(),
         }
     }
+
+    /// Panics with this error. Where a caller returns an error if the system refuses memory, unwinds to this caller.
+    #[doc(hidden)]
+    #[cold]
+    #[track_caller]
+    pub fn raise(self) -> ! {
+        if let Self::TooLarge { found, .. } = &self {
+            memory::refuse(found.clone());
+        }
+        panic!("{self}")
+    }
+}
+
+/// Runs a function that makes arrays. Returns an error if the system refuses the memory of one of them.
+pub(crate) fn or_too_large<R>(
+    operation: impl FnOnce() -> &'static str,
+    function: impl FnOnce() -> Result<R, TensorError>,
+) -> Result<R, TensorError> {
+    let too_large = |found: Box<AbstractArray>| TensorError::too_large(operation(), &found);
+    memory::catch_refused(function).unwrap_or_else(|found| Err(too_large(found)))
 }
 
 thread_local! {
@@ -531,6 +552,6 @@ fn operands(found: &[AbstractArray]) -> String {
 pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
     match outcome {
         Ok(value) => value,
-        Err(error) => panic!("{error}"),
+        Err(error) => error.raise(),
     }
 }

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use pytree_core::Element;
-use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 
 use crate::base::error::TensorError;
 
@@ -109,6 +109,11 @@ macro_rules! numbers {
                 _: &mut Vec<usize>,
                 numbers: &mut Vec<Self>,
             ) -> Result<(), TensorError> {
+                if numbers.try_reserve(items.len()).is_err() {
+                    let all = [numbers.len() + items.len()];
+                    let found = AbstractArray::new(DType::$dtype, all);
+                    return Err(TensorError::too_large("Tensor::from", &found));
+                }
                 numbers.extend_from_slice(items);
                 Ok(())
             }

@@ -51,7 +51,7 @@ pub(super) fn count_true(mask: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
 
 #[track_caller]
 fn count_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    count_true(&truth(tensor), axes)
+    TensorError::composed("count", || count_true(&truth(tensor), axes))
 }
 
 reductions! {

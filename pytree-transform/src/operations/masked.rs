@@ -62,7 +62,7 @@ impl Tensor {
     /// assert_eq!(x.sum_where(&Tensor::from([true, false, true])), Tensor::from(4.0));
     /// ```
     #[must_use]
-    #[panicking_twin(sum_where, Shape | DType)]
+    #[panicking_twin(sum_where, composed, Shape | DType)]
     #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
         check_mask("sum_where", self, mask)?;
@@ -97,7 +97,7 @@ impl Tensor {
     /// assert_eq!(grad(loss)(&Tensor::from([4.0, 0.0])), Tensor::from([0.25, 0.0]));
     /// ```
     #[must_use]
-    #[panicking_twin(mean_where, Shape | DType)]
+    #[panicking_twin(mean_where, composed, Shape | DType)]
     #[track_caller]
     pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
         check_float("mean_where", self)?;
@@ -125,7 +125,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "jnp.average")]
     #[must_use]
-    #[panicking_twin(weighted_mean, Shape | DType)]
+    #[panicking_twin(weighted_mean, composed, Shape | DType)]
     #[track_caller]
     pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
         check_float("weighted_mean", self)?;

@@ -27,20 +27,22 @@ fn corrected_variance(
     axes: &[usize],
     correction: usize,
 ) -> Result<Tensor, TensorError> {
-    check_float(operation, tensor)?;
-    let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
-    let count = count(tensor, axes);
-    // Multiply by the reciprocals of the constants, like XLA.
-    let mean = sum(tensor, axes)? * count.recip();
-    let deviation = tensor - keep_axes(&mean, tensor, axes);
-    let squares = sum(&(&deviation * &deviation), axes)?;
-    let divisor = count - correction as f64;
-    let factor = if divisor > 0.0 {
-        divisor.recip()
-    } else {
-        f64::NAN
-    };
-    convert(&(squares * factor), dtype)
+    TensorError::composed(operation, || {
+        check_float(operation, tensor)?;
+        let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
+        let count = count(tensor, axes);
+        // Multiply by the reciprocals of the constants, like XLA.
+        let mean = sum(tensor, axes)? * count.recip();
+        let deviation = tensor - keep_axes(&mean, tensor, axes);
+        let squares = sum(&(&deviation * &deviation), axes)?;
+        let divisor = count - correction as f64;
+        let factor = if divisor > 0.0 {
+            divisor.recip()
+        } else {
+            f64::NAN
+        };
+        convert(&(squares * factor), dtype)
+    })
 }
 
 #[track_caller]
@@ -193,26 +195,28 @@ fn part_of_rows(rows: &Tensor, start: usize, end: usize) -> Result<Tensor, Tenso
 /// Sorts the elements along `axes` together, and returns the mean of the one or two middle elements.
 #[track_caller]
 fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    check_float("take the median of", tensor)?;
-    let shape = without_axes(tensor.shape(), axes);
-    let length = axes.iter().map(|&axis| tensor.shape()[axis]).product();
-    if length == 0 {
-        return Ok(sum(tensor, axes)? * f64::NAN);
-    }
-    let others = (0..tensor.rank()).filter(|axis| !axes.contains(axis));
-    let order: AxisList = others.chain(axes.iter().copied()).collect();
-    let last = shape.len();
-    let joined: Shape = shape.iter().copied().chain([length]).collect();
-    let rows = reshape(&transpose(tensor, &order)?, &joined)?;
-    let sorted = sort(Sorted::Elements, &rows, last)?;
-    let (start, end) = ((length - 1) / 2, length / 2 + 1);
-    // Divide before the addition, so that the sum of two middle elements does not overflow.
-    let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();
-    let middle = sum(&halves, &[last])?;
-    // NaN is sorted to the end. So if a row contains NaN, the last element is NaN.
-    let greatest = reshape(&part_of_rows(&sorted, length - 1, length)?, &shape)?;
-    let nan = Tensor::full(tensor.dtype(), &shape, f64::NAN);
-    greatest.isnan().try_select(&nan, &middle)
+    TensorError::composed("take the median of", || {
+        check_float("take the median of", tensor)?;
+        let shape = without_axes(tensor.shape(), axes);
+        let length = axes.iter().map(|&axis| tensor.shape()[axis]).product();
+        if length == 0 {
+            return Ok(sum(tensor, axes)? * f64::NAN);
+        }
+        let others = (0..tensor.rank()).filter(|axis| !axes.contains(axis));
+        let order: AxisList = others.chain(axes.iter().copied()).collect();
+        let last = shape.len();
+        let joined: Shape = shape.iter().copied().chain([length]).collect();
+        let rows = reshape(&transpose(tensor, &order)?, &joined)?;
+        let sorted = sort(Sorted::Elements, &rows, last)?;
+        let (start, end) = ((length - 1) / 2, length / 2 + 1);
+        // Divide before the addition, so that the sum of two middle elements does not overflow.
+        let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();
+        let middle = sum(&halves, &[last])?;
+        // NaN is sorted to the end. So if a row contains NaN, the last element is NaN.
+        let greatest = reshape(&part_of_rows(&sorted, length - 1, length)?, &shape)?;
+        let nan = Tensor::full(tensor.dtype(), &shape, f64::NAN);
+        greatest.isnan().try_select(&nan, &middle)
+    })
 }
 
 reductions! {

@@ -12,22 +12,26 @@ use crate::tensor::Tensor;
 
 #[track_caller]
 fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    check_float("take the norm of", tensor)?;
-    Ok(sum(&(tensor * tensor), axes)?.sqrt())
+    TensorError::composed("take the norm of", || {
+        check_float("take the norm of", tensor)?;
+        Ok(sum(&(tensor * tensor), axes)?.sqrt())
+    })
 }
 
 #[track_caller]
 fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    check_float("logsumexp", tensor)?;
-    if axes.iter().any(|&axis| tensor.shape()[axis] == 0) {
-        return Ok(sum(tensor, axes)?.log());
-    }
-    let maximum = reduce_by(Reduction::Max, tensor, axes)?;
-    let shift = keep_axes(&maximum, tensor, axes).stop_gradient();
-    // An infinite shift would turn a row of -∞ into NaN. So a row of -∞ is shifted by 0.
-    let shift = shift.isfinite().select(&shift, Tensor::zeros_like(&shift));
-    let sums = sum(&(tensor - &shift).exp(), axes)?;
-    Ok(sums.log() + reshape(&shift, sums.shape())?)
+    TensorError::composed("logsumexp", || {
+        check_float("logsumexp", tensor)?;
+        if axes.iter().any(|&axis| tensor.shape()[axis] == 0) {
+            return Ok(sum(tensor, axes)?.log());
+        }
+        let maximum = reduce_by(Reduction::Max, tensor, axes)?;
+        let shift = keep_axes(&maximum, tensor, axes).stop_gradient();
+        // An infinite shift would turn a row of -∞ into NaN. So a row of -∞ is shifted by 0.
+        let shift = shift.isfinite().select(&shift, Tensor::zeros_like(&shift));
+        let sums = sum(&(tensor - &shift).exp(), axes)?;
+        Ok(sums.log() + reshape(&shift, sums.shape())?)
+    })
 }
 
 reductions! {

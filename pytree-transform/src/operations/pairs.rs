@@ -136,7 +136,7 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
     #[must_use]
-    #[panicking_twin(floor_divide)]
+    #[panicking_twin(floor_divide, composed)]
     #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
@@ -178,7 +178,7 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.remainder", "torch.remainder"))]
     #[must_use]
-    #[panicking_twin(remainder)]
+    #[panicking_twin(remainder, composed)]
     #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
@@ -214,7 +214,7 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.hypot", "torch.hypot"))]
     #[must_use]
-    #[panicking_twin(hypot)]
+    #[panicking_twin(hypot, composed)]
     #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
@@ -243,7 +243,7 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.heaviside", "torch.heaviside"))]
     #[must_use]
-    #[panicking_twin(heaviside)]
+    #[panicking_twin(heaviside, composed)]
     #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
@@ -291,7 +291,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "lax.clamp")]
     #[must_use]
-    #[panicking_twin(clamp)]
+    #[panicking_twin(clamp, composed)]
     #[track_caller]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");

@@ -74,10 +74,12 @@ pub(super) fn sum_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
 
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    check_float("take the mean of", tensor)?;
-    // Multiply by the reciprocal of the number of elements, like XLA.
-    let sum = reduce::sum(&wide_floats(tensor)?, axes)?;
-    convert(&(sum * count(tensor, axes).recip()), tensor.dtype())
+    TensorError::composed("take the mean of", || {
+        check_float("take the mean of", tensor)?;
+        // Multiply by the reciprocal of the number of elements, like XLA.
+        let sum = reduce::sum(&wide_floats(tensor)?, axes)?;
+        convert(&(sum * count(tensor, axes).recip()), tensor.dtype())
+    })
 }
 
 pub(super) fn all_axes(tensor: &Tensor) -> AxisList {

@@ -300,7 +300,12 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.tolist")]
     #[panicking_twin(to_vec, Read | Traced | Device)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
-        self.read::<T>().map(<[T]>::to_vec)
+        let elements = self.read::<T>()?;
+        let mut copy = Vec::new();
+        let granted = copy.try_reserve_exact(elements.len());
+        granted.map_err(|_| TensorError::too_large("to_vec", self.info()))?;
+        copy.extend_from_slice(elements);
+        Ok(copy)
     }
 
     /// Returns the elements by reference, in row-major order.

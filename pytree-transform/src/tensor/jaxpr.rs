@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::{TensorError, or_panic, or_too_large};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Outputs, Primitive};
 
@@ -168,7 +168,7 @@ impl Jaxpr {
             }
         }
         if problems.is_empty() {
-            return Ok(self.apply(inputs));
+            return or_too_large(|| "evaluate a jaxpr", || Ok(self.apply(inputs)));
         }
         Err(TensorError::Shape {
             operation: "evaluate a jaxpr on",

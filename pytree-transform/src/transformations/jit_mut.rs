@@ -24,6 +24,10 @@ use crate::transformations::writing::{
 /// unchanged: while it is traced, in a callback, in a check, or because of too little memory. The exception is a device that fails while
 /// it runs the program: a buffer that was donated to it is lost, and each use of it is an error that names it.
 ///
+/// The granted memory is not held, because most systems grant more than they have, and end the process where they cannot provide it. A
+/// type whose `unflatten` accepts placeholders, which are scalars of bools, but rejects its new values, keeps the placeholders: its old
+/// values may be overwritten. So check values outside of `unflatten`.
+///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, jit_mut};

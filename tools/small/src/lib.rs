@@ -5,6 +5,7 @@
 
 // Its modules are also those of `pytree-core`, and it needs no other crate.
 extern crate pytree_base as pytree_core;
+pub use pytree_base::defaults;
 
 #[path = "../../../pytree-io/src/files/mod.rs"]
 pub mod files;
@@ -18,6 +19,8 @@ pub mod suggest;
 pub mod threads;
 
 pub mod base {
+    pub use super::memory;
+
     pub mod dtype {
         pub trait ArrayElement: Copy + Default {}
         impl<T: Copy + Default> ArrayElement for T {}

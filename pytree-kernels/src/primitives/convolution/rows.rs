@@ -9,6 +9,7 @@ use pytree_base::bug::bug;
 use smallvec::SmallVec;
 
 use super::problem::Problem;
+use crate::base::array::reserved;
 use crate::primitives::sliding::inside;
 
 /// The least number of neighbouring elements that are copied by the system's copy function.
@@ -88,7 +89,7 @@ impl Problem {
         let Some((last, leading)) = self.axes.split_last() else {
             return;
         };
-        let mut sources: Vec<Option<usize>> = Vec::with_capacity(lines.len());
+        let mut sources: Vec<Option<usize>> = reserved(lines.len());
         let mut starts: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
         let width = lines.iter().map(|line| line.count).sum::<usize>() * self.inner;
         let whole = self.whole_rows(lines);

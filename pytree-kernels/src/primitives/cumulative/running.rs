@@ -5,6 +5,8 @@
 //! first elements of the result's own block, so the error grows only with the logarithm of the length. The order of the
 //! combinations depends only on the length of the axis, so eager, compiled and batched runs give the same bits.
 
+use crate::base::array::reserved;
+
 /// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;
 
@@ -52,9 +54,9 @@ pub(super) fn in_blocks<T: Copy>(
     let mut before = Before {
         levels: Vec::new(),
         blocks: 0,
-        all: Vec::new(),
+        all: reserved(rows.inner),
     };
-    let mut block = Vec::with_capacity(rows.inner);
+    let mut block = reserved(rows.inner);
     for first in (0..rows.length).step_by(BLOCK) {
         let end = rows.length.min(first + BLOCK);
         block.clear();
@@ -135,7 +137,9 @@ impl<T: Copy> Before<T> {
             }
         }
         if !placed {
-            self.levels.push((block.to_vec(), true));
+            let mut level = reserved(block.len());
+            level.extend_from_slice(block);
+            self.levels.push((level, true));
         }
         self.all.clear();
         for (level, _) in self.levels.iter().rev().filter(|level| level.1) {

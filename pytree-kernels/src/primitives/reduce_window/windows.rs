@@ -6,7 +6,7 @@ use std::ops::Range;
 use pytree_base::bug::expect_some;
 
 use super::Window;
-use crate::base::array::{Array, row_major_strides};
+use crate::base::array::{Array, reserved, row_major_strides};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::sliding::Sliding;
@@ -60,10 +60,12 @@ impl Windows {
                 };
                 position(start)..position(end).max(position(start))
             };
+            let mut ranges = reserved(result[axis]);
+            ranges.extend((0..result[axis]).map(range));
             Axis {
                 length: shape[axis],
                 stride: strides[axis],
-                ranges: (0..result[axis]).map(range).collect(),
+                ranges,
             }
         };
         Self {

@@ -18,7 +18,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::pattern::{Pattern, common_shape};
 use smallvec::SmallVec;
 
-use crate::base::error::TensorError;
+use crate::base::error::{TensorError, or_too_large};
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
@@ -86,7 +86,10 @@ pub(crate) fn bind(
             device::evaluate(primitive, operands, &results, line)
         }
         None => evaluate(primitive, operands, line),
-        Some(level) => interpret(level, primitive, operands, &results, line),
+        Some(level) => or_too_large(
+            || primitive.name(),
+            || interpret(level, primitive, operands, &results, line),
+        ),
     }
 }
 
@@ -149,7 +152,10 @@ pub(crate) fn bind_repeating(
     let line = current_line();
     let results = match level {
         None => evaluate(primitive, operands, line),
-        Some(level) => interpret(level, primitive, operands, &results, line),
+        Some(level) => or_too_large(
+            || primitive.name(),
+            || interpret(level, primitive, operands, &results, line),
+        ),
     };
     results.map(|results| Some(first(results)))
 }
@@ -249,11 +255,16 @@ fn evaluate(
         .iter()
         .map(|operand| expect_some(operand.array().cloned(), "a value for each operand"))
         .collect();
-    let results = if checks::active() {
-        checks::evaluate(primitive, operands, line, None)?
-    } else {
-        evaluation::try_evaluate(primitive, operands)?
-    };
+    let results = or_too_large(
+        || primitive.name(),
+        || {
+            if checks::active() {
+                checks::evaluate(primitive, operands, line, None)
+            } else {
+                evaluation::try_evaluate(primitive, operands)
+            }
+        },
+    )?;
     Ok(results.into_iter().map(Tensor::from_array).collect())
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use crate::base::error::called_by_user;
+use crate::base::error::{TensorError, called_by_user, or_too_large};
 
 thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
@@ -55,6 +55,19 @@ pub(crate) fn at_line_by_default<R>(
 ) -> R {
     let _line = LineGuard::set(LINE.get().unwrap_or(line));
     function()
+}
+
+impl TensorError {
+    /// Runs a function of other operations, which may panic. Returns an error if the system refuses memory to one of them.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn composed<R>(
+        operation: &'static str,
+        function: impl FnOnce() -> Result<R, Self>,
+    ) -> Result<R, Self> {
+        let line = current_line();
+        or_too_large(|| operation, || at_line(line, function))
+    }
 }
 
 /// Runs the rule of a primitive that another crate defines, and attributes its operations to `line`, also those of functions that
