@@ -1,6 +1,5 @@
 //! Typical mistakes of shapes in a model with named axes: each message shows the user's own names.
 
-use pytree::axes::check;
 use pytree::prelude::*;
 
 use crate::programs::panic_message;
@@ -327,10 +326,11 @@ fn mistakes() -> Vec<Mistake> {
         mistake(
             "a batch of another number of labels",
             move || {
-                check(&Batch {
+                Batch {
                     x: x(&[8, 4]),
                     y: x(&[7]),
-                })
+                }
+                .check_shapes()
                 .map_err(|error| panic!("{error}"))
             },
             &["batch = 8"],

@@ -60,7 +60,7 @@ fn each_variant_is_checked_by_its_own_names() {
         .iter()
         .fold(ones(&[5, 3]), |x, layer| layer.forward(&x));
     assert_eq!(y.shape(), [5, 2]);
-    pytree::axes::check(&layers).unwrap();
+    layers.check_shapes().unwrap();
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn ranks_that_differ_are_reported_with_the_path() {
         },
     ];
     assert_eq!(
-        pytree::axes::check(&wrong).unwrap_err().to_string(),
+        wrong.check_shapes().unwrap_err().to_string(),
         "list: [1].up is f32[1,2], expected [rank out] with rank = 2 (from [1].down: f32[4,2] as [in rank]); \
          make [1].up and [1].down with the same `rank`; axis 1 of [1].up has length 2: did you transpose [1].up?"
     );

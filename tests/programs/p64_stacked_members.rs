@@ -1,9 +1,11 @@
 //! A model that holds stacked layers beside plain ones: what the stacked layers declare is what one of them declares, after the axis
 //! of the stack.
 
-use pytree::axes::{self, AxisRole};
+use pytree::axes::AxisRole;
 use pytree::nn::{Einsum, LinearGeneral, LoraAdapter, LstmCell, MultiHeadAttention};
 use pytree::prelude::*;
+
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Mixed<M: Model> {
@@ -14,7 +16,7 @@ struct Mixed<M: Model> {
 
 /// Code that knows nothing of the model checks it.
 fn fit<M: Model>(model: &M) {
-    axes::check(model).unwrap();
+    model.check_shapes().unwrap();
 }
 
 fn check<M: Model>(of: impl Fn(&mut Rngs) -> M) {
@@ -115,4 +117,43 @@ fn summary_and_files_name_the_stacked_axis() {
         weight.unwrap().axes.as_deref().unwrap().join(" "),
         "member in out"
     );
+}
+
+#[derive(Module, Clone, Debug)]
+struct Routed {
+    #[param("in member")]
+    router: Tensor,
+    #[module(stacked = "member")]
+    members: Linear,
+}
+
+impl Routed {
+    #[shapes(x = "in")]
+    fn first(&self, x: &Tensor) -> Tensor {
+        self.members.forward(x)
+    }
+}
+
+#[test]
+fn mapping_a_stacked_field_alone_says_where_to_map() {
+    let routed = Routed {
+        router: Tensor::ones(DType::F32, [2, 4]),
+        members: stack(&vec![Linear::new(2, 3, &mut Rngs::new(1)); 4]),
+    };
+    assert!(pytree::lint(&routed.members).is_empty());
+    let x = Tensor::ones(DType::F32, [2]);
+    let alone = || {
+        let router = routed.router.clone();
+        let first = |members: Linear| {
+            Routed {
+                router: router.clone(),
+                members,
+            }
+            .first(&x)
+        };
+        vmap(first)(routed.members.clone())
+    };
+    let message = panic_message(alone);
+    let fix = "from members.bias: call the method outside of `vmap`, and map `members` inside of the method";
+    assert!(message.contains(fix), "{message}");
 }

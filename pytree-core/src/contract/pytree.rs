@@ -6,20 +6,20 @@
 
 use std::sync::Arc;
 
-use crate::base::error::TreeError;
+use crate::base::error::{ShapeError, TreeError};
 use crate::base::identity::NodeIdentity;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
 use crate::contract::depth;
-use crate::contract::flatten::{Flatten, Sharing, mapping};
+use crate::contract::flatten::{Flatten, Sharing, borrowing, mapping};
 use crate::contract::handles::AnyReference;
 use crate::contract::obstacle::{Obstacle, passed};
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
 use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
 use crate::node::statics::StaticRef;
-use crate::treedef::{Step, TreeDef};
+use crate::treedef::{Stacking, Step, TreeDef};
 
 /// A tree of leaves: a leaf, a container of pytrees, or a struct whose fields are pytrees.
 ///
@@ -44,6 +44,15 @@ pub trait Pytree: 'static {
     where
         Self: Sized;
 
+    /// Compares all arrays of the value with the named axes of the fields that hold them, such as `#[param("in out")]`. Each
+    /// module has a scope of its own.
+    ///
+    /// # Errors
+    /// All arrays whose shapes do not match, with their key paths.
+    fn check_shapes(&self) -> Result<(), ShapeError> {
+        check_shapes(self, Stacking::Named(&[]))
+    }
+
     /// Returns the array if the value is a single leaf. Code that needs only the shape of this array then need not
     /// visit the value.
     #[doc(hidden)]
@@ -62,6 +71,19 @@ pub trait Pytree: 'static {
     {
         false
     }
+}
+
+/// Compares all arrays of a value with the named axes of its modules.
+pub(crate) fn check_shapes<T: Pytree + ?Sized>(
+    value: &T,
+    stacking: Stacking<'_>,
+) -> Result<(), ShapeError> {
+    let arena = Arena::default();
+    let mut leaves: Vec<&dyn Leaf> = Vec::new();
+    let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
+        .with_arena(&arena)
+        .run(value);
+    passed(treedef).check_shapes(&|leaf| leaves[leaf], stacking, &[])
 }
 
 /// The shape of a value that has at most one leaf.

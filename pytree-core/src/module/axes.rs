@@ -2,7 +2,7 @@
 //!
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
 //! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
-//! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
+//! [`Pytree::check_shapes`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
 //! the language. `#[module(stacked = "expert")]` names the leading axis of a field of stacked modules. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing, borrowing};
 use crate::contract::obstacle::passed;
-use crate::contract::pytree::{Pytree, ReferenceNode, Single, Visit, Visitor};
+use crate::contract::pytree::{Pytree, ReferenceNode, Single, Visit, Visitor, check_shapes};
 use crate::node::axes::{Capture, Capturing, name_of_function, name_of_type, returned};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape};
@@ -335,19 +335,9 @@ impl<'a> Visitor<'a> for Compare<'_> {
     fn weak(&mut self, _: Option<NodeIdentity>) {}
 }
 
-/// Compares all arrays of a model with the named axes that its modules declare. Each module has a scope of its own.
-///
-/// [`Module::check_shapes`](crate::Module::check_shapes) is a method that does the same.
-///
-/// # Errors
-/// All arrays whose shapes do not match, with their key paths.
-pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
-    compare(model, Stacking::Named(&[]))
-}
-
 /// Compares all arrays of a stacked model with the named axes that its modules declare. A stacked model, such as `vmap`
 /// returns, holds several models. Each of its arrays has additional leading axes, and `names` contains the names of
-/// these axes. If only a field of a model is stacked, write `#[module(stacked = "name")]` above the field, and use [`check`].
+/// these axes. If only a field of a model is stacked, write `#[module(stacked = "name")]` above the field, and use [`Pytree::check_shapes`].
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.
@@ -355,7 +345,7 @@ pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
 /// # Examples
 /// ```
 /// use ndarray::Array3;
-/// use pytree_core::{Module, axes};
+/// use pytree_core::{Module, Pytree, axes};
 /// #[derive(Module)]
 /// struct Linear<W: pytree_core::field::ParamField> {
 ///     #[param("in out")]
@@ -366,7 +356,7 @@ pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
 /// assert!(axes::check_stacked(&ensemble, &["member"]).is_ok());
 /// ```
 pub fn check_stacked<T: Pytree + ?Sized>(model: &T, names: &[&str]) -> Result<(), ShapeError> {
-    compare(model, Stacking::Named(names))
+    check_shapes(model, Stacking::Named(names))
 }
 
 /// Compares all arrays of a model with the named axes that its modules declare. Each module may be stacked: its arrays
@@ -433,14 +423,4 @@ fn places<M: Pytree>(model: &M) -> Capture {
 /// Returns the address of a leaf.
 fn address(leaf: &dyn Leaf) -> usize {
     std::ptr::from_ref(leaf).cast::<()>().addr()
-}
-
-fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), ShapeError> {
-    let arena = Arena::default();
-    let mut leaves: Vec<&dyn Leaf> = Vec::new();
-    let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
-        .with_arena(&arena)
-        .run(model);
-    let treedef = passed(treedef);
-    treedef.check_shapes(&|leaf| leaves[leaf], stacking, &[])
 }

@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::base::error::ShapeError;
 use crate::base::kind::FieldKind;
 use crate::contract::pytree::Pytree;
-use crate::module::axes;
 use crate::module::field::ModuleField;
 
 /// The names and kinds of a module's fields. A registry is a constant of a derived type, or a list of the fields that
@@ -28,15 +26,6 @@ pub trait Module: Pytree + ModuleField {
     /// PAX calls it `name_to_kind`.
     #[doc(alias = "name_to_kind")]
     fn registry(&self) -> Registry<'_>;
-
-    /// Compares all arrays of the module, and of the modules in it, with the named axes of their fields, such as
-    /// `#[param("in out")]`. Each module has a scope of its own.
-    ///
-    /// # Errors
-    /// All arrays whose shapes do not match, with their key paths.
-    fn check_shapes(&self) -> Result<(), ShapeError> {
-        axes::check(self)
-    }
 }
 
 /// A [`Module`] whose registry is known from the type alone, without a value.

@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ndarray::{Array1, Array2, Array3};
 use pytree_core::{
-    Filter, Module, Ref, Tree, TreeError, at, axes, edit, field::ParamField, partition, refs,
+    Filter, Module, Pytree, Ref, Tree, TreeError, at, axes, edit, field::ParamField, partition,
+    refs,
 };
 
 #[derive(Module, Clone, Debug)]

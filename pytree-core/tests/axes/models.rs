@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, Array3};
-use pytree_core::{Module, Shared, TreeDef, axes, field::ParamField, graph};
+use pytree_core::{Module, Pytree, Shared, TreeDef, axes, field::ParamField, graph};
 
 #[derive(Module, Clone, Debug)]
 struct Linear<W: ParamField = Array2<f32>> {

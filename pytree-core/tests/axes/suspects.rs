@@ -1,7 +1,7 @@
 //! Wrong static fields: the message names the field, and the value that fits all arrays.
 
 use ndarray::{Array1, Array2, Array3};
-use pytree_core::{Module, axes, shapes};
+use pytree_core::{Module, Pytree, axes, shapes};
 
 #[derive(Module, Clone, Debug)]
 struct Attention {
@@ -62,7 +62,7 @@ fn wrong_static_field_has_a_path() {
             ..attention(8, 2)
         },
     ];
-    let error = axes::check(&layers).unwrap_err().to_string();
+    let error = layers.check_shapes().unwrap_err().to_string();
     assert!(
         error.contains("[1].heads is 4, expected 8 (from [1].query: f32[6,16]"),
         "{error}"

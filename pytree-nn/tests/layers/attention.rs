@@ -1,7 +1,7 @@
 //! Attention under transformations, the cache for decoding, and mistakes.
 
 use pytree_core::kind::Cache;
-use pytree_core::{Filter, Module, partition};
+use pytree_core::{Filter, Pytree, partition};
 use pytree_nn::{
     AttentionDirection, AttentionOptions, DropoutMask, InputError, Key, KeyValueCache,
     LearnedPositions, LinearOptions, MultiHeadAttention, MultiHeadAttentionOptions, NormOptions,

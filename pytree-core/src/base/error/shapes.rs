@@ -9,7 +9,7 @@ use thiserror::Error;
 /// # Examples
 /// ```
 /// use ndarray::{Array1, Array2};
-/// use pytree_core::Module;
+/// use pytree_core::{Module, Pytree};
 ///
 /// #[derive(Module)]
 /// struct Linear {

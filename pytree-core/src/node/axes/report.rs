@@ -148,10 +148,10 @@ impl Report {
         let (expected, fix) = self.explain(&reason, origin, scope);
         let hint = match reason {
             Reason::Name(name, found) => {
-                let expected = scope.length_of(name).unwrap_or_default();
-                let mapped = self.mapped_instead(origin, expected);
+                let mapped = self.mapped_instead(origin, scope.length_of(name));
                 mapped.or_else(|| self.transposed(name, found, origin, scope))
             }
+            Reason::Rank => self.mapped_instead(origin, None),
             _ => None,
         };
         let position = usize::try_from(origin.recorded).unwrap_or(usize::MAX);

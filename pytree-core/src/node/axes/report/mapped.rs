@@ -1,6 +1,7 @@
 //! Axes that `vmap` removed: a hint for shapes that were written with the axis of the examples.
 
 use super::Report;
+use crate::node::axes::pattern::ShapePattern;
 use crate::node::axes::scope::{Origin, Owner};
 use crate::node::leaf::MappedAxis;
 
@@ -24,16 +25,28 @@ impl Report {
         ))
     }
 
-    /// Returns a hint for an array whose mapped axis has the length that another axis should have.
-    pub(super) fn mapped_instead(&self, origin: Origin, expected: usize) -> Option<String> {
+    /// Returns a hint for an array of a stacked field that is mapped, or whose mapped axis has the length that another axis
+    /// should have.
+    pub(super) fn mapped_instead(&self, origin: Origin, expected: Option<usize>) -> Option<String> {
         let shape = self.shape_at(origin)?;
-        if shape.mapped.iter().all(|axis| axis.length != expected) {
-            return None;
-        }
         let removed = removed(&shape.mapped)?;
+        let ShapePattern {
+            rest, after, label, ..
+        } = shape.pattern;
+        let fix = if origin.owner == Owner::Module && rest.is_some() && after.is_empty() {
+            format!("call the method outside of `vmap`, and map `{label}` inside of the method")
+        } else if shape
+            .mapped
+            .iter()
+            .any(|axis| Some(axis.length) == expected)
+        {
+            "did you map the wrong axis?".to_owned()
+        } else {
+            return None;
+        };
         let place = self.place(origin);
         Some(format!(
-            "the call runs under `vmap`, which removed {removed} from {place}: did you map the wrong axis?"
+            "the call runs under `vmap`, which removed {removed} from {place}: {fix}"
         ))
     }
 }
