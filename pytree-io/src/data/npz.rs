@@ -31,6 +31,16 @@ pub enum NpzError {
         /// What is wrong with the archive.
         problem: String,
     },
+    /// The arrays have more bytes than the limit.
+    #[error("cannot read the arrays of `{}`: they have {size} bytes, and the limit is {limit}; if you trust the file, read it with `data::npz::load_within(path, {size})`, and for `checkpoint::load` write these arrays with `checkpoint::save`", .path.display())]
+    Large {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of bytes of the unpacked arrays.
+        size: u64,
+        /// The greatest number of bytes that may be unpacked.
+        limit: u64,
+    },
     /// Some arrays of the archive cannot be read. The list has all of them.
     #[error("cannot read {} of the arrays of `{}`: {}", .errors.len(), .path.display(), listed(.errors))]
     Arrays {
@@ -70,11 +80,26 @@ fn listed(errors: &[(String, NpyError)]) -> String {
 /// ```
 ///
 /// # Errors
-/// [`NpzError::Io`] if the file cannot be read, [`NpzError::Archive`] if it is not a ZIP archive, and [`NpzError::Arrays`] with each array
-/// that is damaged or has a dtype that the library lacks.
+/// [`NpzError::Io`] if the file cannot be read, [`NpzError::Archive`] if it is not a ZIP archive, [`NpzError::Arrays`] with each array
+/// that is damaged or has a dtype that the library lacks, and [`NpzError::Large`] if the arrays have more than 256 MiB and more than 16
+/// times the bytes of the file, which a file of a stranger may have been made for. [`load_within`] has another limit.
 #[doc(alias("np.load", "jnp.load"))]
 pub fn load(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, NpzError> {
-    let path = path.as_ref();
+    read(path.as_ref(), None)
+}
+
+/// Reads all arrays of a `.npz` file like [`load`], if they have at most `limit` bytes.
+///
+/// # Errors
+/// The errors of [`load`].
+pub fn load_within(
+    path: impl AsRef<Path>,
+    limit: u64,
+) -> Result<BTreeMap<String, Tensor>, NpzError> {
+    read(path.as_ref(), Some(limit))
+}
+
+fn read(path: &Path, limit: Option<u64>) -> Result<BTreeMap<String, Tensor>, NpzError> {
     let bytes = crate::files::read(path).map_err(|source| NpzError::Io {
         path: path.to_owned(),
         source,
@@ -84,6 +109,16 @@ pub fn load(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, NpzError
         problem: error.to_string(),
     };
     let archive = ZipArchive::from_slice(&bytes[..]).map_err(damaged)?;
+    let limit = limit.unwrap_or((16 * bytes.len() as u64).max(256 << 20));
+    let mut size = 0_u64;
+    let mut members = archive.entries();
+    while let Some(member) = members.next_entry().map_err(damaged)? {
+        size = size.saturating_add(member.uncompressed_size_hint());
+    }
+    if size > limit {
+        let path = path.to_owned();
+        return Err(NpzError::Large { path, size, limit });
+    }
     let (mut arrays, mut errors) = (BTreeMap::new(), Vec::new());
     let mut members = archive.entries();
     while let Some(member) = members.next_entry().map_err(damaged)? {
@@ -110,19 +145,20 @@ pub fn load(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, NpzError
     })
 }
 
-/// Returns the bytes of a member after a check of their checksum. The memory grows with the bytes that come, whatever length the archive
-/// claims.
+/// Returns the bytes of a member after a check of their checksum. The memory grows with the bytes that come, up to the length that the
+/// archive claims.
 fn unpacked(
     archive: &ZipSliceArchive<&[u8]>,
     member: ZipArchiveEntryWayfinder,
     method: CompressionMethod,
 ) -> io::Result<Vec<u8>> {
     let entry = archive.get_entry(member).map_err(io::Error::other)?;
+    let (data, claimed) = (entry.data(), member.uncompressed_size_hint());
     let mut bytes = Vec::new();
     match method {
-        CompressionMethod::STORE => entry.verifying_reader(entry.data()).read_to_end(&mut bytes),
+        CompressionMethod::STORE => entry.verifying_reader(data).read_to_end(&mut bytes),
         CompressionMethod::DEFLATE => {
-            let data = DeflateDecoder::new(entry.data());
+            let data = DeflateDecoder::new(data).take(claimed);
             entry.verifying_reader(data).read_to_end(&mut bytes)
         }
         other => Err(io::Error::other(format!(
@@ -159,6 +195,36 @@ mod tests {
             );
             assert_eq!(arrays["encoder/kernel"], kernel);
         }
+    }
+
+    #[test]
+    fn archives_that_unpack_to_much_need_a_limit() {
+        let path = std::env::temp_dir().join(format!("pytree-bomb-{}.npz", std::process::id()));
+        let mut bytes = std::fs::read(fixture("compressed.npz")).unwrap();
+        let size = load_within(fixture("compressed.npz"), 0).unwrap_err();
+        assert!(matches!(size, NpzError::Large { size: 664, .. }), "{size}");
+        assert_eq!(
+            load_within(fixture("compressed.npz"), 664).unwrap().len(),
+            2
+        );
+        // The length of the first member in the directory of the archive.
+        let entry = bytes.windows(4).position(|bytes| bytes == b"PK\x01\x02");
+        let length = entry.unwrap() + 24;
+        let claims = |bytes: &mut [u8], claimed: u32| {
+            bytes[length..length + 4].copy_from_slice(&claimed.to_le_bytes());
+            std::fs::write(&path, bytes).unwrap();
+        };
+        claims(&mut bytes, 3 << 30);
+        let large = load(&path).unwrap_err().to_string();
+        let fix = "bytes, and the limit is 268435456; if you trust the file, read it with `data::npz::load_within(path, 3221";
+        assert!(large.contains(fix), "{large}");
+        let template = BTreeMap::from([("count", Tensor::from(0_i64))]);
+        let checkpoint = crate::checkpoint::load(&path, &template).unwrap_err();
+        assert_eq!(checkpoint.to_string(), large);
+        // The bytes that come are no more than those that the archive claims.
+        claims(&mut bytes, 5);
+        assert!(matches!(load(&path), Err(NpzError::Arrays { .. })));
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
