@@ -53,6 +53,23 @@ fn arguments_are_lent() {
 }
 
 #[test]
+fn references_and_values_have_any_order() {
+    let scale = Scale::new(3.0);
+    let (x, y) = (Tensor::from([1.0_f32, 2.0]), Tensor::from(0.5_f32));
+    let last: JitRef<(Tensor, Lent<Scale>), Tensor> =
+        jit(|(x, scale): (Tensor, &Scale)| scale.forward(&x));
+    let mixed =
+        jit(|(x, scale, y, z): (Tensor, &Scale, &Tensor, Tensor)| scale.forward(&x) - y * z);
+    let outer = jit(move |(y, x, scale): (&Tensor, Tensor, &Scale)| last((x, scale)) + y);
+    assert_eq!(
+        mixed((x.clone(), &scale, &y, y.clone())).to_vec::<f32>(),
+        [2.75, 5.75]
+    );
+    assert_eq!(outer((&y, x, &scale)).to_vec::<f32>(), [3.5, 6.5]);
+    assert_eq!(scale.calls.get().item::<i32>(), 2);
+}
+
+#[test]
 fn eight_arguments_are_lent() {
     type Four<'a> = (
         &'a Tensor,

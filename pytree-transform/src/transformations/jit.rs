@@ -2,6 +2,7 @@
 //! compiled program.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pytree_core::Visitor;
@@ -20,9 +21,9 @@ use crate::transformations::returned::Returned;
 /// become constants. The compiled function can be stored, called from several threads, and passed to every other
 /// transformation.
 ///
-/// The function takes its argument by value or by reference. Several arguments are one tuple of up to eight members: first
-/// the arguments that the caller lends, then those by value, for instance `(&Net, &Tensor)` or `(&Net, Tensor)`. A call with
-/// references copies nothing. A call by value reuses the memory of tensors that have no other handle, unless the program
+/// The function takes its argument by value or by reference. Several arguments are one tuple of up to eight members, for
+/// instance `(&Net, &Tensor)` or `(&Net, Tensor)`. In a tuple of more than four, the arguments that the caller lends come first, then
+/// those by value. A call with references copies nothing. A call by value reuses the memory of tensors that have no other handle, unless the program
 /// writes references, because it may then have to run again.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
@@ -69,7 +70,7 @@ where
     P::compile(function)
 }
 
-/// The parameter of a function that [`jit`] can compile: a pytree of tensors, a reference to one, or a tuple that begins with
+/// The parameter of a function that [`jit`] can compile: a pytree of tensors, a reference to one, or a tuple with
 /// references.
 ///
 /// `By` says which members of the tuple are references, `Kind` is the kind of the [`Function`], and `Fails` says whether it returns
@@ -79,7 +80,7 @@ where
     label = "has leaves that are not tensors, or is not a pytree",
     note = "change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data",
     note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it",
-    note = "a tuple has first the arguments that `jit` lends, then those by value: `|(model, x): (&Model, Tensor)|`; for a function that writes its model, use `jit_mut`"
+    note = "a tuple of more than four arguments has first the arguments that `jit` lends, then those by value: `|(model, x, …): (&Model, Tensor, …)|`; for a function that writes its model, use `jit_mut`"
 )]
 pub trait JitParameter<F, By, Kind, Fails> {
     /// The compiled function: [`Jit`], or [`JitRef`](crate::JitRef) if some arguments are references.
@@ -94,9 +95,10 @@ pub trait JitParameter<F, By, Kind, Fails> {
 #[derive(Debug)]
 pub enum ByValue {}
 
-/// A parameter that is a reference, or a tuple whose first `COUNT` members are references: see [`JitParameter`].
+/// A parameter that is a reference, or a tuple with references, whose [`LentArguments`](crate::LentArguments) are `P`: see
+/// [`JitParameter`].
 #[derive(Debug)]
-pub enum ByReference<const COUNT: usize> {}
+pub struct ByReference<P>(PhantomData<fn() -> P>);
 
 impl<A, F, R, C, K> JitParameter<F, ByValue, C, K> for A
 where

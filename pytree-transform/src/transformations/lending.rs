@@ -2,6 +2,7 @@
 //!
 //! Inside of a trace, the function gets references to copies of the arguments. A call only visits what the caller lends.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ impl<M> fmt::Debug for Lent<M> {
 }
 
 /// The arguments of a function that takes some of them by reference: [`Lent<M>`](Lent) for one argument `&M`, or a tuple of
-/// up to eight members: first those of the type `Lent<M>`, then the arguments that are passed by value.
+/// members of the type `Lent<M>` and arguments that are passed by value. Of five to eight members, those of the type `Lent<M>` come
+/// first.
 ///
 /// No other types implement this trait.
 pub trait LentArguments: 'static {
@@ -141,35 +143,54 @@ impl<M: Traceable> LentArguments for Lent<M> {
 
 macro_rules! lending {
     ($($count:literal ($($m:ident $lent:tt),+) ($($a:ident $read:tt $at:tt),*))*) => {$(
-        impl<$($m: Traceable,)+ $($a: Traceable,)*> LentArguments for ($(Lent<$m>,)+ $($a,)*) {
-            type Given<'a> = ($(&'a $m,)+ $($a,)*);
-            type Values = ($($m,)+ $($a,)*);
+        lent!($(($m $lent Lent<$m>; &$m; &'a $m; &))+ $(($a $at $a; $a; $a;))*);
+    )*};
+}
+
+/// Implements the traits for the orders of a list of arguments in which a reference follows a value. The first word says
+/// whether the arguments so far have a value, or also a reference after it.
+macro_rules! mixed_orders {
+    ($lent:ident $given:ident [$($list:tt)*] ($m:ident $at:tt) $($rest:tt)*) => {
+        mixed_orders!($lent [$($list)* ($m $at Lent<$m>; &$m; &'a $m; &)] $($rest)*);
+        mixed_orders!($given [$($list)* ($m $at $m; $m; $m;)] $($rest)*);
+    };
+    (mixed [$($list:tt)*]) => { lent!($($list)*); };
+    ($before:ident $list:tt) => {};
+    (references $list:tt $next:tt $($rest:tt)*) => { mixed_orders!(references value $list $next $($rest)*); };
+    (value $list:tt $next:tt $($rest:tt)*) => { mixed_orders!(mixed value $list $next $($rest)*); };
+    (mixed $list:tt $next:tt $($rest:tt)*) => { mixed_orders!(mixed mixed $list $next $($rest)*); };
+}
+
+/// Implements the traits for a list of arguments. Each has its type of value, its position, its type in the list, its types in
+/// a call without and with a lifetime, and `&` if it is lent.
+macro_rules! lent {
+    ($(($m:ident $at:tt $member:ty; $given:ty; $given_for:ty; $($lend:tt)?))+) => {
+        impl<$($m: Traceable),+> LentArguments for ($($member,)+) {
+            type Given<'a> = ($($given_for,)+);
+            type Values = ($($m,)+);
 
             #[inline]
             fn visit<'v>(given: &'v Self::Given<'_>, visitor: &mut dyn Visitor<'v>) {
-                if visitor.enter(&TUPLE, $count) == Visit::Descend {
-                    $($m::visit(given.$lent, visitor);)+
-                    $($a::visit(&given.$at, visitor);)*
+                if visitor.enter(&TUPLE, [$($at),+].len()) == Visit::Descend {
+                    $($m::visit(Borrow::<$m>::borrow(&given.$at), visitor);)+
                     visitor.exit();
                 }
             }
             fn pass<Result_>(values: Self::Values, function: impl FnOnce(Self::Given<'_>) -> Result_) -> Result_ {
-                function(($(&values.$lent,)+ $(values.$at,)*))
+                function(($($($lend)? values.$at,)+))
             }
         }
 
-        lending_function!(
-            ($(Lent<$m>,)+ $($a,)*), { [$($lent),+].len() }, ($(&$m,)+ $($a,)*), ($(&'a $m,)+ $($a,)*), $($m,)+ $($a,)*
-        );
-    )*};
+        lending_function!(($($member,)+), ($($given,)+), ($($given_for,)+), $($m),+);
+    };
 }
 
 /// Lets [`jit`](crate::jit) compile functions of a list of arguments. Implements [`Function`] for the results, so that
 /// transformations can be nested.
 macro_rules! lending_function {
-    ($arguments:ty, $count:expr, $given:ty, $given_for:ty, $($m:ident),+ $(,)?) => {
+    ($arguments:ty, $given:ty, $given_for:ty, $($m:ident),+ $(,)?) => {
         #[diagnostic::do_not_recommend]
-        impl<Func_, Result_, Fails_, $($m: Traceable),+> JitParameter<Func_, ByReference<{ $count }>, Callable, Fails_> for $given
+        impl<Func_, Result_, Fails_, $($m: Traceable),+> JitParameter<Func_, ByReference<$arguments>, Callable, Fails_> for $given
         where
             Func_: for<'a> Function<$given_for, Output = Result_> + Send + Sync + 'static,
             Result_: Returned<Fails_>,
@@ -196,5 +217,8 @@ macro_rules! lending_function {
     };
 }
 
-lending_function!(Lent<M>, 0, &M, &'a M, M);
+lending_function!(Lent<M>, &M, &'a M, M);
 argument_lists! { lending! {} }
+mixed_orders!(references [] (M 0) (N 1));
+mixed_orders!(references [] (M 0) (N 1) (O 2));
+mixed_orders!(references [] (M 0) (N 1) (O 2) (P 3));
