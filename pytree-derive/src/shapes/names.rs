@@ -11,6 +11,13 @@ use crate::errors::{Errors, did_you_mean, did_you_mean_axis};
 use crate::shape_language::{Name, Use, encoded};
 use crate::types::is_integer;
 
+/// Returns the word with an upper-case first letter.
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
 impl Called<'_> {
     pub(super) fn check_parameter(&self, name: &Ident, errors: &mut Errors) {
         if self.parameters.iter().any(|(known, _)| known == name) {
@@ -104,7 +111,13 @@ impl Called<'_> {
             let message = shape.message_at(&name, &message);
             let span = shape.span_of(&name).resolved_at(Span::call_site());
             let encoded = encoded(&name.key);
-            let (trait_, function) = (format_ident!("__Bound"), format_ident!("__bound"));
+            // rustc lists traits of the same name that the type implements: the trait of this name is not one of them.
+            let words: String = name
+                .key
+                .split(|letter: char| !letter.is_alphanumeric())
+                .map(capitalized)
+                .collect();
+            let (trait_, function) = (format_ident!("Known{words}"), format_ident!("known"));
             let call = quote_spanned!(span=> #function::<Self>(););
             code.extend(quote! {{
                 #[diagnostic::on_unimplemented(message = #message, label = "this name has no length")]

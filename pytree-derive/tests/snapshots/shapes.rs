@@ -9,14 +9,14 @@ impl Linear {
                 message = "`out` has no length: nothing binds it before the result; make it an axis of an argument, or of a field, such as `#[param(\"out\")]`, or a static field `#[r#static] out: usize`, or write `_`\n\n    T[... out]\n          ^^^",
                 label = "this name has no length"
             )]
-            trait __Bound {}
+            trait KnownOut {}
             #[diagnostic::do_not_recommend]
             impl<
                 __T: ::pytree_core::__derive_0_1::axes::BindsAxis<7304564u128>
                     + ?::core::marker::Sized,
-            > __Bound for __T {}
-            fn __bound<__T: __Bound + ?::core::marker::Sized>() {}
-            __bound::<Self>();
+            > KnownOut for __T {}
+            fn known<__T: KnownOut + ?::core::marker::Sized>() {}
+            known::<Self>();
         }
         let __bind = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
             use ::pytree_core::__derive_0_1::axes::Arrays as _;
