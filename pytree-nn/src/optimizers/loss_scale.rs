@@ -14,7 +14,7 @@ pub struct DynamicLossScaleOptions {
     pub initial: f64,
     /// The number of consecutive finite steps after which the scale grows; by default 2000. A step is finite if all
     /// numbers of its gradient are finite.
-    pub growth_interval: u32,
+    pub growth_interval: usize,
     /// The factor by which the scale grows; by default 2.
     pub growth_factor: f64,
     /// The factor by which the scale shrinks after a step that is not finite; by default 0.5.
@@ -153,7 +153,8 @@ impl LossScale {
             return is_finite;
         };
         let options = self.options;
-        let grows = steps.equal(Tensor::from(options.growth_interval));
+        let interval = u32::try_from(options.growth_interval).unwrap_or(u32::MAX);
+        let grows = steps.equal(Tensor::from(interval));
         let grown = (&self.scale * options.growth_factor).minimum(f64::from(f32::MAX));
         let finite = grows.select(&grown, &self.scale);
         let shrunk = (&self.scale * options.backoff_factor).maximum(options.minimum);

@@ -456,7 +456,7 @@ fn loss_scale_is_that_of_flax() {
     let case = golden("optimizers")["loss_scale"].clone();
     let options = DynamicLossScaleOptions {
         initial: 8.0,
-        growth_interval: 3,
+        growth_interval: 3_usize,
         minimum: 1.0,
         ..DynamicLossScaleOptions::default()
     };
