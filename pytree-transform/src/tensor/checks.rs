@@ -76,7 +76,7 @@ thread_local! {
 /// a NaN of a backward pass is often an infinity times zero. While the check is active, compiled functions run operation by
 /// operation.
 ///
-/// Under `vmap`, a NaN in a branch of a `cond` is reported only for an example that takes the branch, where its result is selected.
+/// Under `vmap`, a NaN in a branch of a `cond` or `switch` is reported only for an example that takes the branch, where its result is selected.
 ///
 /// A constant NaN is allowed until an operation computes with it or selects it. So a function may write NaN for the case that,
 /// for instance, an index is out of range.
@@ -196,9 +196,14 @@ impl Summary {
 }
 
 /// Returns whether a primitive computes no element: it creates a constant, moves elements, or runs bodies, whose operations are
-/// checked themselves.
+/// checked themselves. A selection between equal arrays, which stops gradients, moves elements, too.
 fn computes_nothing(primitive: &dyn Primitive, operands: &Operands) -> bool {
-    let is_select = matches!(primitive.elementwise(), Some(Elementwise::Select));
+    let bits = |array: &Array| -> Vec<u64> {
+        let elements = array.data().to_f64().into_iter();
+        elements.map(f64::to_bits).collect()
+    };
+    let is_select = matches!(primitive.elementwise(), Some(Elementwise::Select))
+        && bits(&operands[1]) != bits(&operands[2]);
     operands.is_empty() || (primitive.accepts_narrow() && !is_select)
 }
 

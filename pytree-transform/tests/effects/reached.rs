@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use pytree_transform::extend::{CustomOp, Examples, apply};
 use pytree_transform::{
-    AbstractArray, DType, HostBatches, Tensor, TensorError, cond, debug_callback, error_if, grad,
-    io_callback, jit, pure_callback_with, vmap, while_loop,
+    AbstractArray, DType, HostBatches, Tensor, TensorError, cond, debug_callback, debug_nans,
+    error_if, grad, io_callback, jit, pure_callback_with, switch, vmap, while_loop,
 };
 
 use crate::panics::catch;
@@ -201,4 +201,40 @@ fn own_operation_with_effect_is_conditional() {
     });
     unused(&x);
     assert_eq!(taken().len(), 2);
+}
+
+#[test]
+fn nan_in_a_branch_of_a_switch_is_reported_where_it_is_taken() {
+    let f = |(index, x): (Tensor, Tensor)| {
+        let (root, scaled) = (|x: Tensor| x.sqrt(), |x: Tensor| (x * 3.0).sqrt());
+        switch(&index, &[&root, &scaled, &|x| -x, &root], x)
+    };
+    let index = Tensor::from([0, 2, 1, 2, 3]);
+    let x = Tensor::from([4.0_f64, -1.0, 3.0, -2.0, 9.0]);
+    let expected = Tensor::from([2.0_f64, 1.0, 3.0, 2.0, 3.0]);
+    assert_eq!(debug_nans(|| vmap(f)((index.clone(), x.clone()))), expected);
+    assert_eq!(
+        debug_nans(|| jit(vmap(f))((index.clone(), x.clone()))),
+        expected
+    );
+    debug_nans(|| grad(|x: &Tensor| vmap(f)((index.clone(), x.clone())).sum())(&x));
+    let message =
+        catch(|| debug_nans(|| vmap(f)((Tensor::from([0, 1, 3]), Tensor::from([1.0, -1.0, 1.0])))));
+    let message = message.unwrap_err().message;
+    assert!(
+        message.contains("NaN in 1 of 3 elements") && message.contains("began in `sqrt`"),
+        "{message}"
+    );
+}
+
+/// An operand may be NaN for an example that does not take the branch which computes with it.
+#[test]
+fn nan_operand_of_a_branch_not_taken_is_not_reported() {
+    let f = |x: Tensor| {
+        let is_nan = x.not_equal(&x);
+        cond(&is_nan, |x: Tensor| Tensor::zeros_like(&x), |x| x * 2.0, x)
+    };
+    let x = Tensor::from([f64::NAN, 1.0]);
+    let slope = debug_nans(|| grad(|x: &Tensor| vmap(f)(x.clone()).sum())(&x));
+    assert_eq!(slope, Tensor::from([0.0_f64, 2.0]));
 }

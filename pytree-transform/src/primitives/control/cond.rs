@@ -204,23 +204,31 @@ impl Cond {
             let taken = self.is_taken(&index, position);
             let (mut operands, mut axes) = guarded(&taken, &operands[1..], &axes[1..], size);
             if branch.may_call_host {
-                operands.insert(0, taken);
+                operands.insert(0, taken.clone());
                 axes.insert(0, Some(0));
             }
             let batched = branch.partial().batched(&axes, batch, &all);
-            call(&batched.body, &operands)
+            (taken, call(&batched.body, &operands))
+        };
+        let select_where = |taken: &Tensor, result: &Tensor, other: &Tensor| {
+            let condition = or_panic(broadcast_in_dim(taken, result.shape(), &[0]));
+            or_panic(select(&condition, result, other))
         };
         let mut branches = self.branches.iter().enumerate().map(of_branch);
-        let mut chosen = expect_next(&mut branches, BRANCH);
-        for (position, results) in branches.enumerate() {
-            let here = compare_with(Comparison::Gt, &index, position as f64);
+        let (taken, mut chosen) = expect_next(&mut branches, BRANCH);
+        if self.branches.len() > 2 {
+            // No selection has a NaN of a branch that its example does not take, which `debug_nans` would report.
+            for chosen in &mut chosen {
+                *chosen = select_where(&taken, chosen, &create::zeros_like(chosen));
+            }
+        }
+        for (taken, results) in branches {
             for (chosen, result) in pairs(
                 &mut chosen,
                 results,
                 "each branch to have the same number of outputs",
             ) {
-                let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
-                *chosen = or_panic(select(&condition, &result, chosen));
+                *chosen = select_where(&taken, &result, chosen);
             }
         }
         chosen
