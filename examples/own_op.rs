@@ -74,5 +74,5 @@ fn main() {
     let x = Tensor::from([[0.0_f32, 0.0], [3.0, 4.0]]);
     println!("{}", jit(squared_distances)(&x));
     let energy = |x: &Tensor| squared_distances(x).sum();
-    println!("{}", jit(vmap(grad(energy)))(stack(&[x * 2.0])));
+    println!("{}", jit(vmap(grad(energy)))(stack(&[x * 2.0], 0)));
 }

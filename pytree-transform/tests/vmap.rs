@@ -432,6 +432,6 @@ fn invalid_collectives_name_the_mistake() {
 fn stack_without_members_is_an_error() {
     let text = message(|| drop(Tensor::stack(&[] as &[Tensor], 0)));
     assert!(text.starts_with("cannot stack nothing: "), "{text}");
-    let text = message(|| drop(pytree_transform::stack::<Tensor>(&[])));
+    let text = message(|| drop(pytree_transform::stack::<Tensor>(&[], 0)));
     assert!(text.contains("the list of members is empty"), "{text}");
 }

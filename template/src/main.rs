@@ -26,7 +26,7 @@ fn spirals(key: &Key, examples: usize) -> Examples {
     let class = keys[1].randint([examples], 0, 3);
     let noise = keys[2].normal(DType::F32, [examples]) * 0.4;
     let angle = class.convert(DType::F32) * (2.0 * PI / 3.0) + &radius * 4.0 + noise;
-    let points = stack(&[&radius * angle.cos(), &radius * angle.sin()]).t();
+    let points = stack(&[&radius * angle.cos(), &radius * angle.sin()], -1);
     (points, class)
 }
 
@@ -99,7 +99,7 @@ impl Training {
                 losses.push(step((&mut self.model, &mut self.optimizer, examples)));
                 self.position = next;
             }
-            record(self, stack(&losses).mean().item())?;
+            record(self, stack(&losses, 0).mean().item())?;
         }
         Ok(())
     }

@@ -172,7 +172,7 @@ proptest! {
         let whole = |part: &[Tensor]| with_chosen(&examples[0], choice, part);
         let parts: Vec<Vec<Tensor>> = examples.iter().map(|example| chosen(example, choice)).collect();
         let results: Vec<Vec<Tensor>> = parts.iter().map(|part| program.run(&whole(part))).collect();
-        let (batch, expected) = (stack(&parts), stack(&results));
+        let (batch, expected) = (stack(&parts, 0), stack(&results, 0));
         for (member, part) in unstack(&batch).iter().zip(&parts) {
             assert_close("unstack of stack", member, part);
         }
@@ -268,7 +268,7 @@ proptest! {
     fn vmap_and_grad_go_together(program in smooth_programs(), count in 1..4_u64) {
         let examples = examples(&program, count);
         let gradients: Vec<Vec<Tensor>> = examples.iter().map(|inputs| gradient(&program, inputs)).collect();
-        let (batch, expected) = (stack(&examples), stack(&gradients));
+        let (batch, expected) = (stack(&examples, 0), stack(&gradients, 0));
 
         let each = vmap(|inputs: Vec<Tensor>| gradient(&program, &inputs));
         let batched = each(batch.clone());

@@ -145,7 +145,7 @@ fn transformations_take_and_return_it() {
     let gradient = grad(|pair: &ByName<Tensor>| y(pair, &x).square())(&pair());
     assert_eq!(gradient["['slope']"].item::<f32>(), 2.0 * 14.0 * 5.0);
     assert_eq!(gradient["['bias']"].to_vec::<f32>(), [28.0, 28.0]);
-    let pairs = stack(&[pair(), tree::map(&pair(), |leaf: &Tensor| leaf * 2.0)]);
+    let pairs = stack(&[pair(), tree::map(&pair(), |leaf: &Tensor| leaf * 2.0)], 0);
     let results = vmap(|pair: ByName<Tensor>| y(&pair, &x))(pairs);
     assert_eq!(results.to_vec::<f32>(), [14.0, 28.0]);
     // Another name is another structure.

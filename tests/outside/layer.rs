@@ -116,7 +116,7 @@ fn filters_and_checkpoints_know_the_collection() {
 fn ensembles_are_mapped() {
     let x = Tensor::ones(DType::F32, [3]);
     let make = |seed: u64| Smoothed::new(Linear::new(3, 3, &mut Rngs::new(seed)), Time::Onward);
-    let mut models = stack(&[make(0), make(1)]);
+    let mut models = stack(&[make(0), make(1)], 0);
     let outputs = vmap_mut(|model: &mut Smoothed<Linear>| model.forward(&x))(&mut models);
     assert_eq!(outputs.index(ix![1]), make(1).forward(&x));
     assert_eq!(models.calls.to_vec::<i32>(), [1, 1]);

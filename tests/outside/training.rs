@@ -158,7 +158,7 @@ fn processes_train_like_one() {
 
 #[test]
 fn ensemble_trains_under_vmap() {
-    let nets = stack(&[Net::new(0), Net::new(1)]);
+    let nets = stack(&[Net::new(0), Net::new(1)], 0);
     let mut nets_and_optimizers = vmap(|net: Net| {
         let optimizer = Optimizer::new(&net, descent());
         (net, optimizer)

@@ -267,7 +267,7 @@ fn mistakes() -> Vec<Mistake> {
         ),
         mistake(
             "a forgotten `vmap`",
-            move || stack(&vec![dense(); 5]).forward(&x(&[8, 4])),
+            move || stack(&vec![dense(); 5], 0).forward(&x(&[8, 4])),
             &["[in out]", "`vmap`"],
         ),
         mistake(

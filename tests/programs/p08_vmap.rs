@@ -74,7 +74,7 @@ fn axes_are_chosen_by_prefix_of_arguments() {
 fn an_ensemble_is_a_stacked_module() {
     let members: Vec<Line> = (0..4).map(line).collect();
     let (xs, ys) = data();
-    let stacked = stack(&members);
+    let stacked = stack(&members, 0);
     assert_eq!(stacked.weight.shape(), [4, 3]);
     let losses = vmap(|member: Line| loss(&member, &xs, &ys))(stacked.clone());
     for (index, member) in members.iter().enumerate() {

@@ -65,7 +65,7 @@ fn training_step_works_under_vmap() {
 
 #[test]
 fn ensemble_shares_only_some_states() {
-    let mut members = stack(&[batch_norm(), batch_norm()]);
+    let mut members = stack(&[batch_norm(), batch_norm()], 0);
     members.scale = Tensor::from([[1.0, 1.0], [2.0, 2.0]]);
     members.mean = Tensor::from([0.0, 0.0]);
     let x = Tensor::from([[1.0, 2.0], [3.0, 6.0]]);

@@ -185,7 +185,7 @@ fn a_checkpoint_has_each_value_once() {
 #[test]
 fn ensemble_members_have_own_references() {
     let (x, _) = batch();
-    let members = stack(&[Net::new(0), Net::new(1)]);
+    let members = stack(&[Net::new(0), Net::new(1)], 0);
     let before: Vec<i32> = members.first.calls.get().to_vec();
     assert_eq!(before, [0, 0]);
     let forward = vmap(|(net, x): (Net, Tensor)| net.forward(&x)).in_axes((0, None));

@@ -62,7 +62,7 @@ fn ensemble_step_trains_each_member_as_alone() {
             (net, optimizer)
         })
         .collect();
-    let (mut nets, mut optimizers) = stack(&alone);
+    let (mut nets, mut optimizers) = stack(&alone, 0);
     assert_eq!(nets.first.weight.shape(), [MEMBERS, 2, 16]);
     assert_eq!(optimizers.step().shape(), [MEMBERS]);
 
@@ -75,7 +75,7 @@ fn ensemble_step_trains_each_member_as_alone() {
         let of_members = alone
             .iter_mut()
             .map(|(net, optimizer)| single((net, optimizer, x.clone(), y.clone())));
-        let expected = stack(&of_members.collect::<Vec<Tensor>>());
+        let expected = stack(&of_members.collect::<Vec<Tensor>>(), 0);
         let found = losses.last().unwrap();
         let distance = (found - expected).abs().max().item::<f32>();
         assert!(distance < 1e-4, "off by {distance}");
@@ -106,7 +106,7 @@ fn ensemble_is_created_by_vmap() {
         .map(create)
         .collect();
     let (nets, optimizers) = vmap(create)((each, rates));
-    let difference = diff(&stack(&members), &(nets.clone(), optimizers));
+    let difference = diff(&stack(&members, 0), &(nets.clone(), optimizers));
     assert!(difference.within(1e-6), "{difference}");
 
     // The predictions of the members differ.

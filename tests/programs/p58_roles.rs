@@ -378,7 +378,7 @@ fn norms_of_a_projection_are_those_of_its_matrix() {
     };
     let general = LinearGeneral::with_options([8], [8], options, &mut Rngs::new(9));
     let general = LinearGeneral {
-        weight: stack(&[linear.weight.clone(), &linear.weight * 2.0]),
+        weight: stack(&[linear.weight.clone(), &linear.weight * 2.0], 0),
         ..general
     };
     let mut norm = SpectralNorm::new(&general, &all, &mut Rngs::new(7));
@@ -391,7 +391,7 @@ fn norms_of_a_projection_are_those_of_its_matrix() {
         expected.forward(&x);
     }
     let sigma = &expected.states[0].sigma;
-    let both = stack(&[sigma.clone(), sigma * 2.0]);
+    let both = stack(&[sigma.clone(), sigma * 2.0], 0);
     let difference = (&norm.states[0].sigma - both).abs().max().item::<f32>();
     assert!(difference < 1e-3, "{difference}");
 }

@@ -23,7 +23,7 @@ fn check<M: Model>(of: impl Fn(&mut Rngs) -> M) {
     let members: Vec<M> = (0..3).map(|seed| of(&mut Rngs::new(seed))).collect();
     let mixed = Mixed {
         plain: of(&mut Rngs::new(3)),
-        members: stack(&members),
+        members: stack(&members, 0),
     };
     fit(&mixed);
     let (leaves, structure) = graph::flatten_any(&mixed);
@@ -96,7 +96,7 @@ fn each_layer_declares_the_same_when_stacked() {
     check(|rngs| Mlp::new(&[2, 5, 3], Activation::Relu, rngs));
     check(|rngs| Mixed {
         plain: Linear::new(2, 3, rngs),
-        members: stack(&vec![Linear::new(2, 3, rngs); 2]),
+        members: stack(&vec![Linear::new(2, 3, rngs); 2], 0),
     });
 }
 
@@ -104,7 +104,7 @@ fn each_layer_declares_the_same_when_stacked() {
 fn summary_and_files_name_the_stacked_axis() {
     let layer = Mixed {
         plain: Linear::new(2, 3, &mut Rngs::new(0)),
-        members: stack(&vec![Linear::new(2, 3, &mut Rngs::new(1)); 4]),
+        members: stack(&vec![Linear::new(2, 3, &mut Rngs::new(1)); 4], 0),
     };
     let text = summary(&layer).to_string();
     assert!(text.contains("f32[member=4,in=2,out=3]"), "{text}");
@@ -138,7 +138,7 @@ impl Routed {
 fn mapping_a_stacked_field_alone_says_where_to_map() {
     let routed = Routed {
         router: Tensor::ones(DType::F32, [2, 4]),
-        members: stack(&vec![Linear::new(2, 3, &mut Rngs::new(1)); 4]),
+        members: stack(&vec![Linear::new(2, 3, &mut Rngs::new(1)); 4], 0),
     };
     assert!(pytree::lint(&routed.members).is_empty());
     let x = Tensor::ones(DType::F32, [2]);

@@ -258,7 +258,7 @@ fn transformations_are_linear_in_leaves() {
             vmap(grad(|leaves: &Vec<Tensor>| total(leaves)))(leaves.clone())
         });
         sheet.add("leaves: stack", many, |leaves| {
-            unstack(&stack(&[leaves.clone(), leaves.clone()]))
+            unstack(&stack(&[leaves.clone(), leaves.clone()], 0))
         });
         sheet.add("leaves: ravel", many, |leaves| {
             let (vector, form) = ravel(leaves);

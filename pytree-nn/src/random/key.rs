@@ -39,7 +39,7 @@ impl From<Vec<Key>> for Key {
     /// If there are no keys.
     #[track_caller]
     fn from(keys: Vec<Self>) -> Self {
-        stack(&keys)
+        stack(&keys, 0)
     }
 }
 

@@ -6,15 +6,15 @@ use pytree_kernels::base::dtype::DType;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// Returns one pytree whose leaves are the leaves of all members, stacked along a new axis 0.
+/// Returns one pytree whose leaves are the leaves of all members, stacked along a new axis.
 ///
-/// The members are models or other pytrees. [`Tensor::stack`] stacks tensors along any axis.
+/// The members are models, tensors or other pytrees. [`Tensor::stack`] also takes references to tensors.
 ///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, stack, unstack};
 /// let members = [(Tensor::from(1.0_f32),), (Tensor::from(2.0_f32),)];
-/// let stacked = stack(&members);
+/// let stacked = stack(&members, 0);
 /// assert_eq!(stacked.0.to_vec::<f32>(), [1.0, 2.0]);
 /// assert_eq!(unstack(&stacked), members);
 /// ```
@@ -24,9 +24,10 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// - there are no members
 /// - the structures of the members differ
 /// - the shapes or dtypes of a leaf differ
+/// - the axis is out of range for a leaf
 #[doc(alias = "torch.func.stack_module_state")]
 #[track_caller]
-pub fn stack<M: Traceable>(members: &[M]) -> M {
+pub fn stack<M: Traceable>(members: &[M], axis: isize) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);
     let Some((first, treedef)) = members.next() else {
         panic!("cannot stack: the list of members is empty; pass at least one member");
@@ -54,7 +55,7 @@ pub fn stack<M: Traceable>(members: &[M]) -> M {
         &treedef,
         columns
             .iter()
-            .map(|column| Tensor::stack(column, 0))
+            .map(|column| Tensor::stack(column, axis))
             .collect(),
     )
 }
@@ -82,7 +83,7 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
     );
 }
 
-/// Returns the members of a stack. This function is the inverse of [`stack`].
+/// Returns the members of a stack. This function is the inverse of [`stack`] along axis 0.
 ///
 /// # Panics
 /// Panics if:

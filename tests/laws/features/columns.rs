@@ -415,7 +415,7 @@ fn exported(make: Make) {
 
 fn stacked(make: Make) {
     in_place_copy(make, |row| {
-        let members = unstack(&stack(&[row.clone(), row.clone()]));
+        let members = unstack(&stack(&[row.clone(), row.clone()], 0));
         members.into_iter().next_back().unwrap()
     });
 }
