@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pytree_transform::extend::{CustomOp, apply};
+use pytree_transform::extend::{CustomOp, Examples, apply};
 use pytree_transform::ix;
 use pytree_transform::{
     AbstractArray, DType, Tensor, TensorError, cond, debug_callback, error_if, fori_loop,
@@ -41,6 +41,9 @@ impl CustomOp for Kernel {
             Self::ReturnsNothing => (),
         }
         operands.to_vec()
+    }
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        (apply(self, &[&operands[0]]), axes.to_vec())
     }
 }
 

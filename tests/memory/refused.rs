@@ -98,7 +98,7 @@ fn elements() -> Vec<Case> {
     vec![
         case("pairs::try_add", |it| it.x.try_add(&it.y)),
         case("pairs::try_add", |it| it.halves.try_add(&it.halves)),
-        case("pairs::try_add", |it| it.x.try_add(&Tensor::ones(DType::F32, [512, 1]))),
+        case("pairs::try_add", |it| it.x.try_add(Tensor::ones(DType::F32, [512, 1]))),
         case("pairs::try_subtract", |it| it.x.try_subtract(&it.y)),
         case("pairs::try_multiply", |it| it.x.try_multiply(2.0)),
         case("pairs::try_rem", |it| it.x.try_rem(&it.y)),

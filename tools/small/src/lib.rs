@@ -5,7 +5,6 @@
 
 // Its modules are also those of `pytree-core`, and it needs no other crate.
 extern crate pytree_base as pytree_core;
-pub use pytree_base::defaults;
 
 #[path = "../../../pytree-io/src/files/mod.rs"]
 pub mod files;
