@@ -115,6 +115,11 @@ proptest! {
         assert_close(&format!("{stack:?}"), &[found], &[expected]);
     }
 
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
     #[test]
     fn hessian_is_the_jacobian_of_grad(program in smooth_programs()) {
         let f = base(&program);
