@@ -1,7 +1,6 @@
 //! Tensors on the devices of a client. Each device has an engine, which compiles recorded functions for the device.
 
-use std::fmt;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 

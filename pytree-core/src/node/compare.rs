@@ -1,9 +1,10 @@
 //! Compares two leaves.
 
+use std::fmt;
+
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
-use std::fmt;
 
 /// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]

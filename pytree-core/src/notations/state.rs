@@ -9,10 +9,11 @@ mod places;
 mod pure;
 mod write;
 
+use std::fmt;
+
 use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
-use std::fmt;
 
 /// A tree displayed as a state of Flax NNX; [`Tree::state`] and [`Partition::state`] return it.
 #[derive(Clone, Copy, Debug)]

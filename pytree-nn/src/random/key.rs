@@ -4,10 +4,11 @@
 //! partitionable counters: element `i` of any shape is computed from the counter `i`. All functions of keys use tensor
 //! operations, so `vmap`, `grad` and `jit` can trace keys.
 
+use std::fmt;
+
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
 use pytree_transform::{AbstractArray, DType, Tensor, ix, raw, stack};
-use std::fmt;
 
 /// A random key of two words, which is one leaf of a pytree.
 ///

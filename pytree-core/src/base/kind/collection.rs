@@ -1,7 +1,8 @@
 //! Collections: the named groups of states and parameters.
 
-use pytree_base::bug::bug;
 use std::fmt;
+
+use pytree_base::bug::bug;
 
 use super::LeafKind;
 use crate::base::error::TreeError;

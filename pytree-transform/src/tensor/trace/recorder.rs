@@ -1,7 +1,8 @@
 //! The functions of the library, such as `jit` and `scan`, that record functions of the user.
 
-use pytree_core::level::LevelKind;
 use std::fmt;
+
+use pytree_core::level::LevelKind;
 
 /// A function of the library that records a function of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
