@@ -136,18 +136,10 @@ pub(crate) fn zeros<T: Zeroable>(length: usize) -> Option<Vec<T>> {
     allocate().or_else(|| (release() > 0).then(allocate)?)
 }
 
-/// Checks that a program can allocate this many bytes, in the memory of the pool or of the system.
-///
-/// # Panics
-/// If the system does not grant them.
-pub fn check_granted(bytes: usize) {
-    if bytes >= UNTRIED && !is_granted_beside_pool(bytes.saturating_sub(held())) {
-        release();
-        assert!(
-            is_granted_beside_pool(bytes),
-            "cannot run a compiled function: {bytes} bytes of memory for its values are not available; use a smaller batch, or drop tensors that are not needed"
-        );
-    }
+/// Returns whether a program can allocate this many bytes, in the memory of the pool or of the system.
+pub fn has_room(bytes: usize) -> bool {
+    let is_granted_beside_held = || is_granted_beside_pool(bytes.saturating_sub(held()));
+    bytes < UNTRIED || is_granted_beside_held() || is_granted(bytes)
 }
 
 /// Gives the memory of a freed array to the pool, which stores it or frees it.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
+use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::memory;
 
 use super::{Executable, Work};
@@ -17,6 +18,16 @@ pub(super) struct Lent {
     release: usize,
     /// The bytes that this step and the later ones need.
     needed: usize,
+}
+
+/// Panics if the system does not grant this many bytes. Where a caller returns an error if memory is refused, unwinds to this caller.
+fn check_room(bytes: usize) {
+    if !memory::has_room(bytes) {
+        memory::refuse(AbstractArray::new(DType::U8, [bytes]));
+        panic!(
+            "cannot run a compiled function: {bytes} bytes of memory for its values are not available; use a smaller batch, or drop tensors that are not needed"
+        );
+    }
 }
 
 impl Executable {
@@ -37,7 +48,7 @@ impl Executable {
         let mut values = Slots::new();
         self.begin(&mut values, inputs);
         self.run_steps(0..lent.release, &mut values);
-        memory::check_granted(lent.needed + copies);
+        check_room(lent.needed + copies);
         release();
         self.run_steps(lent.release..self.steps.len(), &mut values);
         self.end(&mut values)
