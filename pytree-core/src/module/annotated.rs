@@ -209,6 +209,7 @@ impl<T> Annotated<T> {
     }
 
     /// Returns the metadata mutably.
+    #[doc(alias("nnx.set_metadata"))]
     pub const fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
     }

@@ -287,6 +287,7 @@ impl fmt::Debug for StaticBox {
     note = "write `#[derive(Static, Clone)]` on the type, or add the bound `StaticValue` to the type parameter",
     note = "instead of a closure or a function, pass a function pointer: `name as fn(&Tensor) -> Tensor`"
 )]
+#[doc(alias("jax.tree_util.register_static"))]
 pub trait StaticValue: Clone + Send + Sync + 'static {
     /// Whether equal values cannot be distinguished. Then a structure with one of them stands for the other.
     #[doc(hidden)]

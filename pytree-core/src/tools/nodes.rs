@@ -48,7 +48,7 @@ pub enum Met {
 
 impl Met {
     /// Returns whether this item is a node that is a module; see [`NodeView::is_module`].
-    #[doc(alias("nnx.iter_modules", "nn.Module.modules"))]
+    #[doc(alias("nnx.iter_modules", "nnx.iter_module_children", "nn.Module.modules"))]
     pub const fn is_module(&self) -> bool {
         matches!(
             self,

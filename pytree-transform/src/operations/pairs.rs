@@ -114,7 +114,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
-    #[doc(alias("jnp.divide", "torch.div"))]
+    #[doc(alias("jnp.divide", "lax.div", "torch.div"))]
     #[must_use]
     #[panicking_twin(divide)]
     #[track_caller]

@@ -31,7 +31,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// The returned function panics if `function` panics.
-#[doc(alias("jax.make_jaxpr", "torch.fx.symbolic_trace"))]
+#[doc(alias("jax.make_jaxpr", "torch.fx", "torch.fx.symbolic_trace"))]
 pub fn make_jaxpr<'f, A, R, F, K, C>(function: F) -> MakeJaxpr<'f, A, R::With<Jaxpr>>
 where
     A: Traceable,
