@@ -1,192 +1,140 @@
-"""Writes docs/reference/performance.md from the results under target/compare."""
+"""Makes the rows of benches/results from what the programs printed, and docs/reference/performance.md from these rows.
+
+A row has the medians of one figure over the rounds, by program, and our median divided by that of each peer in the same rounds.
+"""
+
+import re
 
 from . import figures, sections
-from .rounds import cores_shown
 
 HEAD = """\
 # Performance
 
-Written by `benches/compare`; do not edit it by hand. A cell has the median over the rounds, and in parentheses our figure divided by
-that of the peer: below 1, ours takes less time. Quartiles follow if there were several rounds. [Where the time
-goes](../explanation/where-time-goes.md) explains how to read the tables.
+`benches/compare` measures pytree and other libraries in turn on the same machine, and writes this page. A ratio is our time divided by
+that of the fastest other library whose results agree with ours: below 1, ours takes less time. It is the median over the rounds. The
+times are on one core, and the last ratio is on two. A build has two cores.
+
+| | pytree | fastest other | ratio | on two cores | commit |
+|---|---:|---:|---:|---:|---|
 """
 
+TAIL = """
+The files of `benches/results` have all figures: the other libraries and workloads, memory, first calls, quartiles, and the commit, the
+date, the machine and the versions. `benches/README.md` lists the sections and their programs. [Where the time
+goes](../explanation/where-time-goes.md) explains the figures.
 
-def write(measured, before=""):
-    """Returns the text of the document. `measured` has a section, the dictionary about its run, and its results, for each section.
-    The other sections are those of the text `before`."""
-    head, *parts = before.split("\n## ")
-    texts = {part.split(".")[0]: "## " + part.rstrip("\n") for part in parts}
-    limits = limits_of(measured)
-    texts |= {section.name: "\n".join(_section(section, about, results, limits)) for section, about, results in measured}
-    # Sections that were measured at different times can have different versions.
-    settings = [line[2:] for line in head.splitlines() if line.startswith("- ")]
-    settings += [line for _, about, _ in measured for line in about["setting"]]
-    lines = [HEAD, *(f"- {line}" for line in dict.fromkeys(settings))]
-    for section in sections.SECTIONS:
-        if section.name in texts:
-            lines += ["", texts[section.name]]
-    return "\n".join(lines) + "\n"
+"""
 
-
-def limits_of(measured):
-    """Returns the largest rate of a product and of a copy that any program reached in section G, by operation and cores."""
-    limits = {}
-    for section, _, results in measured:
-        if section.name != "G":
-            continue
-        for result in results:
-            key = result["op"], result["cores"]
-            limits[key] = max(limits.get(key, 0.0), result["min"])
-    return limits
-
-
-def number(value):
-    """Returns a number with three digits, or all digits before the point."""
-    if value is None:
-        return "–"
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+# The rows of the page: a section, an operation, a workload, and what they are.
+SHOWN = [
+    ("A", "flatten to handles", "A3", "flatten, per leaf"),
+    ("A", "unflatten", "A3", "unflatten, per leaf"),
+    ("B", "identity", "A2", "compiled call, 148 leaves"),
+    ("C", "us_per_step", "C1", "C1: MLP 64-128-128-10"),
+    ("C", "us_per_step", "C2", "C2: MLP 784-512-512-10"),
+    ("C", "us_per_step", "C3", "C3: MLP 784-2048-2048-10"),
+    ("C", "us_per_step", "C4", "C4: transformer"),
+    ("H1", "us_per_step", "H1", "H1: convolutions"),
+    ("H2", "us_per_step", "H2", "H2: small GPT"),
+    ("H3", "us_per_step", "H3", "H3: GRU"),
+    ("H4", "us_per_step", "H4", "H4: meta-learning"),
+    ("F", "us_per_call", "per-example grads C1 b64", "per-example gradients"),
+    ("H7", "first_call_ms", "H7-1000", "first call, 1,000 equations"),
+    ("K", "us_per_step", "gpt2-token", "GPT-2, token"),
+    ("K", "us_per_step", "gpt2-token-bf16", "GPT-2, token, bf16"),
+    ("K", "us_per_step", "gpt2-train", "GPT-2, training step"),
+    ("K", "us_per_step", "llama-token", "Llama, token"),
+    ("K", "us_per_step", "minilm", "MiniLM, 32 sentences"),
+    ("K", "us_per_step", "resnet-train", "ResNet-18, training step"),
+    ("L", "us_per_step", "lstm", "LSTM, training step"),
+    ("D", "seconds", "digits", "digits, whole program"),
+    ("E", "clean build, s", "digits", "build of digits"),
+    ("E", "rebuild, s", "digits", "rebuild of digits"),
+]
 
 
-def ratio(value):
-    """Returns a ratio, and its quartiles if they differ."""
-    quartiles = f", {quotient(value.low)} to {quotient(value.high)}" if value.low != value.high else ""
-    return quotient(value.median) + quartiles
-
-
-def quotient(value):
-    """Returns a ratio with two digits after the point, or two digits that are not zero."""
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
-
-
-def table(heads, rows):
-    """Returns the lines of a table. All columns but the first are numbers."""
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
-    return lines + [f"| {' | '.join(row)} |" for row in rows]
-
-
-def _section(section, about, results, limits):
-    programs = [program.shown() for group in section.groups for program in group]
+def rows(section, commit, results):
+    """Returns a row for each figure, and why peers are left out: their values differ from ours."""
     measured = figures.Results(results)
     disagreements = measured.disagreements(section.checks, section.unchecked)
     kept = measured.without(disagreements)
-    lines = [f"## {section.name}. {section.title}", ""]
-    if section.note:
-        lines += [section.note, ""]
-    rate = " A larger figure is better, so a ratio above 1 is ours." if section.is_rate else ""
-    lines += [f"`{_command(section, about)}`, {about['date']}; {_others(about)}.{rate}"]
-    for operation, title in section.operations.items():
-        lines += _table(kept, operation, title, max if section.is_rate else min)
-    lines += _second_core(kept)
-    if section.name == "C":
-        lines += _shares(kept, limits)
-    lines += _agreement(kept, section, disagreements)
-    lines += _left_out(about)
-    lines += ["", "Programs: " + ", ".join(f"`{program}`" for program in dict.fromkeys(programs)) + "."]
-    return lines
+    found = [_row(kept, commit, title, figure) for operation, title in section.operations.items() for figure in kept.figures(operation)]
+    left_out = {
+        f"{it.peer}, {it.figure.workload}, cores {it.figure.cores}": f"its {it.figure.operation} is {it.theirs:.7g}, ours is {it.ours:.7g}"
+        for it in disagreements
+    }
+    return found, left_out
 
 
-def _command(section, about):
-    cores = ",".join(map(str, about["cores"]))
-    samples = about.get("samples")
-    setting = f"BENCH_SAMPLES={samples} " if samples else ""
-    return f"{setting}benches/compare --sections {section.name} --rounds {about['rounds']} --cores {cores}"
+def _row(results, commit, title, figure):
+    spreads = {peer: results.spread(figure, peer) for peer in results.peers([figure.operation])}
+    ratios = {peer: results.ratio(figure, peer) for peer in spreads if peer != figures.OURS}
+    row = {"commit": commit, "figure": title, "workload": figure.workload, "cores": figure.cores}
+    row["medians"] = {peer: _digits(spread.median) for peer, spread in spreads.items() if spread}
+    if (ours := spreads.get(figures.OURS)) and ours.low != ours.high:
+        row["quartiles"] = [_digits(ours.low), _digits(ours.high)]
+    if ratios := {peer: ratio for peer, ratio in ratios.items() if ratio}:
+        row["ratios"] = {peer: _digits(ratio.median) for peer, ratio in ratios.items()}
+        spread = {peer: [_digits(it.low), _digits(it.high)] for peer, it in ratios.items() if it.low != it.high}
+        row |= {"quartiles_of_ratios": spread} if spread else {}
+    return row
 
 
-def _others(about):
-    cores = about["cores_of_others"]
-    if cores is None:
-        return "the load of other processes is not known"
-    return f"other processes used {cores:.2f} cores meanwhile"
+def _digits(value):
+    """Returns a number with four digits."""
+    return float(f"{value:.4g}")
 
 
-def _table(results, operation, title, best):
-    found = results.figures(operation)
-    if not found:
-        return []
-    peers = results.peers([operation])
-    # With one other library, its cell has the ratio.
-    has_best = sum(peer not in (figures.OURS, "by hand") for peer in peers) > 1
-    rows = []
-    for figure in found:
-        cells = [_cell(results, figure, peer) for peer in peers]
-        cells += [_beside_best(results, figure, peers, best)] if has_best else []
-        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", *cells])
-    return ["", *table([title, *peers, *(["× the best peer"] if has_best else [])], rows)]
+def page(measured):
+    """Returns the text of the page. `measured` has the dictionary about the run and the rows of each section, by its name."""
+    text, known = HEAD, {section.name: section for section in sections.SECTIONS}
+    shown = {}
+    for name, operation, workload, label in SHOWN:
+        about, found = measured.get(name, ({}, []))
+        title = known[name].operations[operation]
+        lines = {row["cores"]: row for row in found if (row["figure"], row["workload"]) == (title, workload)}
+        if lines:
+            one, two = lines[min(lines)], lines.get(2)
+            unit = re.search(r", (ns|µs|ms|s)\b", title)[1]
+            times = [_time(one["medians"][figures.OURS], unit), _fastest_time(one, unit)]
+            cells = [label, *times, _ratio(one), _ratio(two), one["commit"]]
+            text += f"| {' | '.join(cells)} |\n"
+            shown[name] = about
+    return text + TAIL + "\n".join(_machines(shown)) + "\n"
 
 
-def _beside_best(results, figure, peers, best):
-    """Returns our figure divided by that of the best library. A handwritten walk is none."""
-    medians = {peer: results.spread(figure, peer) for peer in peers if peer not in (figures.OURS, "by hand")}
-    medians = {peer: found.median for peer, found in medians.items() if found}
-    found = results.ratio(figure, best(medians, key=medians.get)) if medians else None
-    return quotient(found.median) if found else "–"
+def _machines(runs):
+    """Returns a line for each machine: the dates, and how many cores other processes kept busy, with the sections where it was a lot."""
+    for machine in dict.fromkeys(about["setting"][0] for about in runs.values()):
+        here = {name: about for name, about in runs.items() if about["setting"][0] == machine}
+        dates = sorted({about["date"] for about in here.values()})
+        others = {name: about["cores_of_others"] or 0 for name, about in here.items()}
+        loud = {name: load for name, load in others.items() if load > 0.1}
+        most = max((load for name, load in others.items() if name not in loud), default=0)
+        loads = [f"at most {most:.2f} cores", *(f"{load:.2f} in section {name}" for name, load in loud.items())]
+        yield f"Machine: {machine}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; other processes used {', '.join(loads)}."
 
 
-def _cell(results, figure, peer):
-    found = results.spread(figure, peer)
-    if found is None:
-        return "–"
-    if peer == figures.OURS:
-        return number(found.median) + (f" [{number(found.low)} to {number(found.high)}]" if found.low != found.high else "")
-    beside = results.ratio(figure, peer)
-    return number(found.median) + (f" ({ratio(beside)})" if beside else "")
+def _fastest(row):
+    """Returns the fastest other library in a row. A handwritten walk is none."""
+    others = {peer: median for peer, median in row["medians"].items() if peer not in (figures.OURS, "by hand")}
+    return min(others, key=others.get, default=None)
 
 
-def _second_core(results):
-    """Returns a table of the speed of training steps on two cores, divided by that on one core."""
-    peers, rows = results.peers(["us_per_step"]), []
-    for two in results.figures("us_per_step"):
-        one = two._replace(cores=1)
-        if two.cores != 2:
-            continue
-        spreads = [(results.spread(one, peer), results.spread(two, peer)) for peer in peers]
-        cells = [f"{alone.median / both.median:.2f}" if alone and both else "–" for alone, both in spreads]
-        rows.append([two.workload, *cells])
-    return ["", *table(["time on one core / time on two", *peers], rows)] if rows else []
+def _fastest_time(row, unit):
+    peer = _fastest(row)
+    return f"{peer} {_time(row['medians'][peer], unit)}" if peer else "–"
 
 
-def _shares(results, limits):
-    """Returns a table of the share of the machine's limits that our training steps reach."""
-    rows = []
-    for figure in results.figures("us_per_step"):
-        flops, traffic = sections.flops(figure.workload), sections.adam_bytes(figure.workload)
-        found = results.spread(figure, figures.OURS)
-        peak, bandwidth = (limits.get((operation, figure.cores)) for operation in ("product", "copy"))
-        if None in (flops, found, peak, bandwidth):
-            continue
-        seconds = found.median * 1e-6
-        # The time of the products alone, and of Adam alone, if both ran at the limit.
-        products, adam = flops / (peak * 1e9), traffic / (bandwidth * 1e9)
-        shares = [f"{100 * part / seconds:.0f} %" for part in (products, adam, products + adam)]
-        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", number(flops / 1e6), number(traffic / 1e6), *shares])
-    if not rows:
-        return []
-    text = "How much of a step the machine would need at its limits of section G: the products at the largest rate of a product, and the memory of "
-    text += "Adam at the rate of a copy. Caches hold the parameters of C1 and C2, so they need less time for Adam."
-    heads = ["share of a step", "products, Mflop", "Adam, MB", "products", "Adam", "both"]
-    return ["", text, "", *table(heads, rows)]
+def _ratio(row):
+    """Returns our time divided by that of the fastest other library, with two digits."""
+    value = row and row.get("ratios", {}).get(_fastest(row))
+    return "–" if not value else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def _agreement(results, section, disagreements):
-    """Returns the values on which the programs agree, and those on which they don't."""
-    lines = []
-    values = []
-    for operation in section.checks:
-        for figure in results.figures(operation):
-            found = results.spread(figure, figures.OURS)
-            if found and figure.cores == min(it.cores for it in results.figures(operation)):
-                values.append(f"{figure.workload} {operation.replace('_', ' ')} {found.median:.6g}")
-    if values:
-        tolerances = ", ".join(f"{operation.replace('_', ' ')} {tolerance:g}" for operation, tolerance in section.checks.items())
-        lines += ["", f"All programs in the tables agree on these values ({tolerances} of the value): " + "; ".join(values) + "."]
-    for it in disagreements:
-        operation = it.figure.operation.replace("_", " ")
-        lines += ["", f"**{it.peer} is left out of {it.figure.workload} on {cores_shown(it.figure.cores)}**: its {operation} is {it.theirs:.7g}, ours is {it.ours:.7g}."]
-    return lines
-
-
-def _left_out(about):
-    return [line for program, reason in about["left_out"].items() for line in ("", f"Left out: `{program}`: {reason}")]
+def _time(value, unit):
+    """Returns a time with three digits, in the unit in which it is shortest."""
+    units = ["ns", "µs", "ms", "s"]
+    while value >= 1000 and unit != "s":
+        value, unit = value / 1000, units[units.index(unit) + 1]
+    return f"{value:.3g} {unit}"

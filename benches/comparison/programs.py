@@ -101,9 +101,14 @@ class Programs:
         return str(python)
 
 
+def commit():
+    """Returns the commit of this repository, with a mark if files differ from it."""
+    return _output(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"])
+
+
 def versions(programs):
-    """Returns the names and versions of the compiler, of this package's commit, and of the peers that were used."""
-    lines = [_output(["rustc", "--version"]), "pytree at " + _output(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])]
+    """Returns the names and versions of the compiler, and of the peers that were used."""
+    lines = [_output(["rustc", "--version"])]
     for kind in ("python", "torch"):
         if (kind, "") in programs.found:
             script = "import importlib.metadata as m, platform\nprint('Python', platform.python_version(), end='')\n"

@@ -1,7 +1,7 @@
 """Runs the programs of a section in interleaved rounds, and keeps the lines that they print.
 
-A file SECTION.jsonl has a line about the run, and then a line for each result. So the document can be written again
-without measuring.
+A file SECTION.jsonl has a line about the run, and then a line for each figure (`document.rows`). So the page can be written
+again without measuring.
 """
 
 import datetime
@@ -42,6 +42,8 @@ def measure(section, programs, rounds, core_counts, samples):
                     results += _run(section, program, programs, cores, number, samples, reasons)
     others = load.of_others()
     about = {
+        "title": section.title,
+        "note": section.note,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "rounds": rounds,
         "cores": core_counts,
@@ -53,19 +55,19 @@ def measure(section, programs, rounds, core_counts, samples):
     return about, results
 
 
-def save(folder, section, about, results):
-    """Keeps the results of a section, instead of those of its last run."""
+def save(folder, section, about, rows):
+    """Keeps the rows of a section, instead of those of its last run."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{section.name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [about, *results]))
+    (folder / f"{section.name}.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [about, *rows]))
 
 
 def load(folder, section):
-    """Returns the dictionary about the last run of a section, and its results; or None if it was never measured."""
+    """Returns the dictionary about the last run of a section, and its rows; or None if it was never measured."""
     path = folder / f"{section.name}.jsonl"
     if not path.exists():
         return None
-    about, *results = map(json.loads, path.read_text().splitlines())
-    return about, results
+    about, *rows = map(json.loads, path.read_text().splitlines())
+    return about, rows
 
 
 def cores_shown(cores):

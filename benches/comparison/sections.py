@@ -34,14 +34,14 @@ class Program(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Workloads that are measured together and make one table of the document."""
+    """Workloads that are measured together and make one file of benches/results."""
 
     name: str
     title: str
     note: str
     # The groups of programs. The programs of a group run in turn, and each of them runs in a process of its own.
     groups: list
-    # The operations in the document, with their names there.
+    # The operations in the results, with their names and units there.
     operations: dict
     # The largest difference between a peer's value and ours, relative to ours, for operations whose values must agree.
     checks: dict
@@ -53,8 +53,6 @@ class Section(NamedTuple):
     whole_process: bool = False
     # Whether the driver measures the builds of the programs, and does not run them. Such a section runs only if it is named.
     builds: bool = False
-    # Whether a larger figure is better.
-    is_rate: bool = False
 
 
 LOSSES = {"loss_step1": 1e-4, "loss_step20": 2e-3}
@@ -205,7 +203,7 @@ SECTIONS = [
                 rust("peer-candle", "digits"),
             ]
         ],
-        {"seconds": "seconds"},
+        {"seconds": "whole program, s"},
         {"accuracy": 0.006},
         whole_process=True,
     ),
@@ -237,11 +235,10 @@ SECTIONS = [
         "G",
         "What the machine can do",
         "Products of f32 matrices, a copy of 256 MB, whose bytes count twice because they are read and written, and updates of Adam of "
-        "2¹⁴ to 2²² parameters, each of which reads and writes 28 bytes. The largest rates of products and of the copy are the limits in section C.",
+        "2¹⁴ to 2²² parameters, each of which reads and writes 28 bytes.",
         [[bench("limits"), python("peer_products", "numpy"), python("peer_products", "jax"), torch("peer_products", "torch")]],
         {"product": "product, GFLOP/s", "copy": "copy, GB/s", "adam": "update of Adam, GB/s"},
         {},
-        is_rate=True,
     ),
     models("H1", title="A training step of `digits_cnn`"),
     models(
@@ -365,38 +362,9 @@ SECTIONS = [
 
 
 def named(names):
-    """Returns the sections with some names, in the order of the document. Raises ValueError for an unknown name."""
+    """Returns the sections with some names, in the order of `SECTIONS`. Raises ValueError for an unknown name."""
     known = [section.name for section in SECTIONS]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"expected sections among {', '.join(known)}, found {', '.join(unknown)}")
     return [section for section in SECTIONS if section.name in names]
-
-
-def flops(case):
-    """Returns the operations of the products in a training step of case C1 to C4, or None for another workload.
-
-    A product of [m, k] and [k, n] has 2mkn operations. Each layer has one forward, one for the gradient of its weight, and one for
-    that of its input, which the first layer of an MLP does not need.
-    """
-    mlps = {"C1": ((64, 128, 128, 10), 64), "C2": ((784, 512, 512, 10), 128), "C3": ((784, 2048, 2048, 10), 256)}
-    if case in mlps:
-        widths, batch = mlps[case]
-        layers = [2 * batch * inputs * outputs for inputs, outputs in zip(widths, widths[1:])]
-        return 3 * sum(layers) - layers[0]
-    if case != "C4":
-        return None
-    tokens, width, hidden, classes, length, blocks = 512, 256, 1024, 256, 64, 2
-    layers = blocks * (3 * width + width + 2 * hidden) * width + width * classes
-    # Two products for each token: with all keys, and with all values.
-    attention = blocks * 2 * length * width
-    return 3 * 2 * tokens * (layers + attention)
-
-
-def adam_bytes(case):
-    """Returns the bytes that a step of Adam must read and write in case C1 to C4, or None for another workload.
-
-    Adam reads a parameter, its gradient and two moments, and writes all but the gradient: 7 numbers of 4 bytes.
-    """
-    counts = {"C1": 26122, "C2": 669706, "C3": 5824522, "C4": 1645824}
-    return 28 * counts[case] if case in counts else None

@@ -77,68 +77,44 @@ class Figures(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
-    def write(self, lines, **changes):
-        return document.write([(section(**changes.pop("section", {})), ABOUT | changes, lines)])
+    def rows(self, lines, **changes):
+        return document.rows(section(**changes), "abc", lines)
 
-    def test_table(self):
-        lines = [result("jax", 4.0), result("pytree", 3.0), result("pytree", 1.0, "loss_step1"), result("jax", 1.0, "loss_step1")]
-        text = self.write(lines)
-        self.assertIn("| a step, µs | pytree | jax |\n|---|---:|---:|\n| C1, 1 core | 3 | 4 (0.75) |\n", text)
-        self.assertIn("`benches/compare --sections C --rounds 3 --cores 1`, 2026-01-02; other processes used 0.25 cores", text)
-        self.assertIn("C1 loss step1 1", text)
-        self.assertIn("`cargo bench --bench training -- C1`", text)
+    def page(self, lines, **changes):
+        return document.page({"C": (ABOUT, self.rows(lines, **changes)[0])})
 
-    def test_number_of_samples_is_part_of_the_command(self):
-        text = self.write([result("pytree", 3.0)], samples="6")
-        self.assertIn("`BENCH_SAMPLES=6 benches/compare --sections C --rounds 3 --cores 1`", text)
+    def test_row_has_medians_and_ratios(self):
+        found, left_out = self.rows([result("jax", 4.0), result("pytree", 3.0), result("pytree", 1.0, "loss_step1"), result("jax", 1.0, "loss_step1")])
+        row = {"commit": "abc", "figure": "a step, µs", "workload": "C1", "cores": 1, "medians": {"pytree": 3.0, "jax": 4.0}, "ratios": {"jax": 0.75}}
+        self.assertEqual((found, left_out), ([row], {}))
 
-    def test_best_peer(self):
-        lines = [result(peer, value) for peer, value in [("pytree", 3.0), ("jax", 4.0), ("torch", 2.0), ("by hand", 1.0)]]
-        self.assertIn("| 1.50 |\n", self.write(lines))
-        self.assertIn("| 0.75 |\n", self.write(lines, section={"is_rate": True}))
-        self.assertNotIn("best", self.write(lines[:2]))
-        lines += [result("jax", 4.0, workload="C2"), result("pytree", 3.0, workload="C3")]
-        self.assertIn("| – | – |\n", self.write(lines))
-
-    def test_quartiles_of_several_rounds(self):
+    def test_row_has_quartiles_of_several_rounds(self):
         lines = [result(peer, value, number=number) for number in range(3) for peer, value in [("pytree", 3.0 + number), ("jax", 4.0)]]
-        self.assertIn("| C1, 1 core | 4 [3.5 to 4.5] | 4 (1.00, 0.88 to 1.12) |\n", self.write(lines))
+        [row], _ = self.rows(lines)
+        self.assertEqual((row["quartiles"], row["quartiles_of_ratios"]), ([3.5, 4.5], {"jax": [0.875, 1.125]}))
 
-    def test_disagreement_is_named(self):
+    def test_disagreeing_peer_is_left_out(self):
         lines = [result("pytree", 1.0, "loss_step1"), result("jax", 1.5, "loss_step1"), result("jax", 4.0), result("pytree", 3.0)]
-        text = self.write(lines)
-        self.assertIn("**jax is left out of C1 on 1 core**: its loss step1 is 1.5, ours is 1.", text)
-        self.assertNotIn("| jax ", text)
+        [row], left_out = self.rows(lines)
+        self.assertEqual(row["medians"], {"pytree": 3.0})
+        self.assertEqual(left_out, {"jax, C1, cores 1": "its loss_step1 is 1.5, ours is 1"})
 
-    def test_program_left_out_is_named(self):
-        text = self.write([result("pytree", 3.0)], left_out={"python benches/torch_training.py eager C1": "no torch"})
-        self.assertIn("Left out: `python benches/torch_training.py eager C1`: no torch", text)
+    def test_page_has_the_fastest_library(self):
+        lines = [result(peer, value) for peer, value in [("pytree", 3000.0), ("jax", 4000.0), ("torch", 2000.0), ("by hand", 1.0)]]
+        lines += [result("pytree", 5.0, cores=2), result("jax", 100.0, cores=2)]
+        self.assertIn("| C1: MLP 64-128-128-10 | 3 ms | torch 2 ms | 1.50 | 0.05 | abc |\n", self.page(lines))
+        self.assertIn("| 3 ms | – | – | – | abc |\n", self.page(lines[:1]))
 
-    def test_speed_of_second_core(self):
-        lines = [result("pytree", 3.0), result("pytree", 2.0, cores=2), result("jax", 5.0), result("torch", 4.0), result("torch", 2.0, cores=2)]
-        self.assertIn("| time on one core / time on two | pytree | jax | torch |\n|---|---:|---:|---:|\n| C1 | 1.50 | – | 2.00 |\n", self.write(lines))
-        self.assertNotIn("time on two", self.write(lines[:1]))
+    def test_page_names_the_machine(self):
+        text = self.page([result("pytree", 3.0)])
+        self.assertIn("\nMachine: a machine; 2026-01-02; other processes used at most 0.00 cores, 0.25 in section C.\n", text)
 
-    def test_share_of_limits(self):
-        limits = [result("pytree", 50.0, "product", "512x512x512", unit="GFLOP/s") | {"min": 100.0}]
-        limits += [result("by hand", 10.0, "copy", "copy of 256 MB", unit="GB/s")]
-        steps = [result("pytree", 1000.0)]
-        text = document.write([(section(), ABOUT, steps), (section(name="G", operations={}, checks={}), ABOUT, limits)])
-        # 8.88 Mflop at 100 GFLOP/s take 89 µs, and 0.73 MB at 10 GB/s take 73 µs.
-        self.assertIn("| C1, 1 core | 8.88 | 0.731 | 9 % | 7 % | 16 % |", text)
-
-    def test_sections_that_are_not_measured_stay(self):
-        before = "# Performance\n\n- an older compiler\n\n## A. Trees\n\nold\n\n## C. Steps\n\nolder\n"
-        text = document.write([(section(), ABOUT, [])], before)
-        self.assertIn("- an older compiler\n", text)
-        self.assertIn("\n\n## A. Trees\n\nold\n\n## C. ", text)
-        self.assertNotIn("older\n\n", text.split("## C. ")[1])
-        self.assertEqual(document.write([], text), text)
-
-    def test_numbers(self):
-        self.assertEqual([document.number(value) for value in (None, 12345.6, 99.96, 0.01234)], ["–", "12,346", "100", "0.0123"])
-        self.assertEqual(document.ratio(figures.Spread(0.011, 0.0123, 1.236)), "0.012, 0.011 to 1.24")
-        self.assertEqual(document.ratio(figures.Spread(0.5, 0.5, 0.5)), "0.50")
+    def test_figures_of_the_page_are_measured(self):
+        known = {it.name: it for it in sections.SECTIONS}
+        for name, operation, workload, _ in document.SHOWN:
+            self.assertRegex(known[name].operations[operation], ", (ns|µs|ms|s)\\b")
+            _, found = rounds.load(programs.HERE / "results", known[name])
+            self.assertIn(workload, [row["workload"] for row in found])
 
     def test_results_are_kept(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -199,14 +175,6 @@ class Sections(unittest.TestCase):
             for program in (program for group in it.groups for program in group):
                 if program.kind in files:
                     self.assertTrue((benches / files[program.kind].format(program.name)).exists(), program)
-
-    def test_work_of_a_step(self):
-        # One forward and one backward product for each weight, and for each input but the first.
-        self.assertEqual(sections.flops("C1"), 2 * 64 * (2 * 64 * 128 + 3 * 128 * 128 + 3 * 128 * 10))
-        self.assertIsNone(sections.flops("H1"))
-        for case, widths in {"C1": (64, 128, 128, 10), "C2": (784, 512, 512, 10), "C3": (784, 2048, 2048, 10)}.items():
-            parameters = sum((inputs + 1) * outputs for inputs, outputs in zip(widths, widths[1:]))
-            self.assertEqual(sections.adam_bytes(case), 28 * parameters)
 
 
 class Machine(unittest.TestCase):
