@@ -2,7 +2,7 @@
 //! batched programs.
 //!
 //! `random_programs.txt` lists the seeds. `PYTREE_FUZZ_SECONDS`, by default 2, limits the time. `PYTREE_FUZZ_SEED` runs one seed.
-//! `PYTREE_FUZZ_FROM` runs new seeds, from this one on: `.ci/nightly programs` does so, and adds each seed that fails to the list.
+//! `PYTREE_FUZZ_FROM` runs new seeds, from this one on: `.ci/nightly programs` does so. Add each seed that fails to the list.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
