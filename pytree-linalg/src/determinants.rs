@@ -10,8 +10,9 @@ use crate::primitives::{Implicit, determinant, lu, parity_sign};
 /// Returns the determinant `[...]` of each matrix of `a: [..., n, n]`, like `jnp.linalg.det`. A matrix without rows has
 /// the determinant 1.
 ///
-/// The gradient is `det(A) A⁻ᵀ` (Jacobi's formula). As in JAX, it is also defined for singular matrices, where it is the
-/// matrix of cofactors. With two or three rows, derivatives of each order exist there. The determinant of a large matrix easily overflows; use [`slogdet`] instead.
+/// The gradient is `det(A) A⁻ᵀ` (Jacobi's formula). For a singular matrix, it is the matrix of cofactors, as in JAX. If the
+/// singular matrix has two or three rows, higher derivatives are defined, too. The determinant of a large matrix easily
+/// overflows: use [`slogdet`] instead.
 ///
 /// # Panics
 /// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.

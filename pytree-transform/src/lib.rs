@@ -101,7 +101,8 @@ pub mod device {
 /// fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
 ///
 /// All threads share one pool of at most [`limit`](memory::limit) bytes. When the pool is full, it frees the least
-/// recently used memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
+/// recently used memory. For each size, the pool stores at most as many arrays as the program had in use at one time. If
+/// the program needs memory again that a full pool has freed, the limit grows.
 ///
 /// # Examples
 /// ```

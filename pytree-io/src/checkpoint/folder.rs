@@ -242,7 +242,7 @@ impl CheckpointFolder {
         entries.map_err(|source| failed("list", &self.directory, source))
     }
 
-    /// Removes the checkpoints that are neither among the last nor the best, except for the one of the given step.
+    /// Removes old checkpoints. Keeps the last ones, the best one, and that of `step`.
     fn remove_old(&self, step: usize) -> Result<(), CheckpointError> {
         let listed = self.list()?;
         let best = best(&listed, self.options.goal).map(|saved| saved.step);

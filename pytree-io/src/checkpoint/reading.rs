@@ -234,7 +234,8 @@ impl Scatter {
         }
     }
 
-    /// Returns how many of the next rows are written together: if all belong to one part, those that differ in the last index only.
+    /// Returns how many of the next rows are written as one block. Rows for several parts are written one by one. Rows for one part
+    /// form a block while only the last index changes.
     fn block(&self, rows: usize) -> usize {
         match (&self.targets[..], self.outer.last(), self.index.last()) {
             ([_], Some(length), Some(index)) => {

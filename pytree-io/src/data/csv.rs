@@ -1,7 +1,7 @@
-//! Tables of numbers in text files, with comma-separated values: read.
+//! Reads tables of comma-separated numbers from text files.
 //!
-//! This is for tables that a program wrote: numbers of one dtype, in rows of one length. For texts, comments, missing values and
-//! other encodings, the crate `csv` is made; `docs/how-to/data.md` shows how its rows become tensors.
+//! A table has numbers of one dtype, in rows of one length. Use the crate `csv` for texts, comments, missing values and other
+//! encodings: `docs/how-to/data.md` shows how its rows become tensors.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The layer below tensors: arrays on the host, dtypes, errors, numeric functions, memory and threads.
+//! The layer below tensors: errors, warnings, the names of batch axes, nested arrays of numbers, and the layout of text.
 
 pub(crate) mod axis_names;
 pub(crate) mod device_error;

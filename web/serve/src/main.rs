@@ -15,7 +15,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tower_http::services::ServeDir;
 
-/// Where the page is served, unless another address is given.
+/// The default address.
 const ADDRESS: &str = "127.0.0.1:8000";
 const HELP: &str =
     "usage: serve [ADDRESS]         builds the page and serves it, at 127.0.0.1:8000 by default
@@ -54,7 +54,7 @@ fn run(address: &str) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Returns the service that answers requests with the files of a folder.
+/// Returns a router that serves the files of a folder.
 fn files(folder: &Path) -> Router {
     Router::new().fallback_service(ServeDir::new(folder))
 }
