@@ -45,12 +45,17 @@ fn main() -> ExitCode {
         Ok(Some(options)) => run(&options),
         Ok(None) => {
             print!("{HELP}");
-            Ok(())
+            Ok(None)
         }
         Err(problem) => Err(problem.into()),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(accuracy) => {
+            if let Some(accuracy) = accuracy {
+                println!("test accuracy: {accuracy:.4}");
+            }
+            ExitCode::SUCCESS
+        }
         Err(problem) => {
             eprintln!("error: {problem}");
             ExitCode::FAILURE
@@ -58,7 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+/// Returns the accuracy on the images of the test, or `None` in a process that prints nothing.
+fn run(options: &Options) -> Result<Option<f32>, Box<dyn std::error::Error>> {
     let devices = Devices::of(options)?;
     let digits =
         Digits::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv"))?;
@@ -80,11 +86,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let model = initial_model(options);
     if options.quiet || devices.is_silent {
         let (model, _, _) = train(options, &devices, &batches, model, |_, _, _, _| Ok(()))?;
-        if devices.is_silent {
-            return Ok(());
-        }
-        println!("test accuracy: {:.4}", tested(&model, &test));
-        return Ok(());
+        return Ok((!devices.is_silent).then(|| tested(&model, &test)));
     }
     println!("{}", summary(&model));
     let model = recorded(options, &devices, &batches, model, &training, &test)?;
@@ -92,8 +94,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let file = options.out.join("confusion.svg");
     pytree::files::write(&file, picture::confusion(&confusion).as_bytes())?;
     println!("confusion matrix: {}", file.display());
-    println!("test accuracy: {:.4}", tested(&model, &test));
-    Ok(())
+    Ok(Some(tested(&model, &test)))
 }
 
 fn initial_model(options: &Options) -> Mlp {
@@ -250,4 +251,30 @@ fn recorded(
         batches.start(),
     );
     Ok(checkpoint::load(&file, &template)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accuracy_of(arguments: &[&str]) -> f32 {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+        let options = Options::parse(arguments).ok().flatten();
+        run(&options.expect("options"))
+            .ok()
+            .flatten()
+            .expect("an accuracy")
+    }
+
+    #[test]
+    fn digits_are_recognised() {
+        assert!(accuracy_of(&["--quiet"]) >= 0.96);
+    }
+
+    /// The accuracy is that of the programs of other libraries in `benches`.
+    #[test]
+    fn workload_of_the_benchmark_has_its_accuracy() {
+        let accuracy = accuracy_of(&["--quiet", "--workload-d"]);
+        assert!((accuracy - 0.975).abs() < 1e-6, "{accuracy}");
+    }
 }
