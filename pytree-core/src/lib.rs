@@ -36,7 +36,9 @@ pub use crate::module::registry::{Module, ModuleType, Registry};
 pub use crate::module::{axes, dynamic_module, freeze};
 pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;
-pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf, MappedAxis};
+pub use crate::node::leaf::{
+    AnyLeaf, ArrayInfo, ArrayLeaf, Element, ElementType, Leaf, LeafError, MappedAxis,
+};
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
 pub use crate::notations::dictionary::{Dictionary, DictionaryEntry};
@@ -85,7 +87,7 @@ pub mod __derive_0_1 {
     pub use crate::contract::unflatten::Unflattener;
     pub use crate::module::registry::{Module, ModuleType, Registry};
     pub use crate::module::{axes, field, object};
-    pub use crate::node::leaf::{AnyLeaf, ElementType, Leaf};
+    pub use crate::node::leaf::{AnyLeaf, ArrayLeaf, ElementType, Leaf};
     pub use crate::node::shape;
     pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
     pub use crate::trees::dynamic::Tree;

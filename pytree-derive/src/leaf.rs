@@ -38,6 +38,9 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
                 fn clone_boxed(&self) -> ::std::boxed::Box<dyn #root::Leaf> {
                     #root::field::Probe::<Self>::clone_boxed(self)
                 }
+                fn as_array(&self) -> ::core::option::Option<&dyn #root::ArrayLeaf> {
+                    #root::field::Probe::<Self>::as_array(self)
+                }
             }
             #root::__leaf_is_pytree!([#parameters] #ident #arguments #where_clause);
             #[automatically_derived]

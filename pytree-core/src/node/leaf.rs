@@ -4,6 +4,7 @@
 //! where a certain type is required. This module contains no arithmetic.
 
 mod array_info;
+mod array_leaf;
 mod arrays;
 mod number;
 
@@ -14,6 +15,7 @@ use half::{bf16, f16};
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, Element, MappedAxis};
+pub use self::array_leaf::{ArrayLeaf, FillBytes, LeafError, ReadRegion};
 pub(crate) use self::number::{Conversion, Number};
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
@@ -56,9 +58,16 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the dtype and shape if the leaf is an array or a number.
-    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+    /// Returns the leaf as an array, if it is an array or a number whose elements are known as bytes.
+    #[inline]
+    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
         None
+    }
+
+    /// Returns the dtype and shape if the leaf is an array or a number.
+    #[inline]
+    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
+        self.as_array().map(ArrayLeaf::info)
     }
 
     /// Returns the axes that enclosing `vmap`s removed from the array, the innermost first. Inside of a `vmap`, an array is
@@ -225,15 +234,12 @@ fn display_number<T: fmt::Debug + 'static>(value: &T, f: &mut fmt::Formatter<'_>
 }
 
 macro_rules! numbers {
-    ($($number:ty => $element:ident),*) => {$(
-        impl Element for $number {
-            const TYPE: ElementType = ElementType::$element;
-        }
+    ($($number:ty),*) => {$(
         impl Leaf for $number {
             __leaf_methods!();
             #[inline]
-            fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
-                Some(ArrayInfo { element: ElementType::$element, shape: &[] })
+            fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+                Some(self)
             }
             fn values(&self) -> Option<Vec<f64>> {
                 number(self).map(|value| vec![value])
@@ -245,7 +251,9 @@ macro_rules! numbers {
         __leaf_is_pytree!([] $number);
     )*};
 }
-numbers!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, bf16 => BF16, f16 => F16, f32 => F32, f64 => F64, bool => Bool);
+numbers!(
+    i8, i16, i32, i64, u8, u16, u32, u64, bf16, f16, f32, f64, bool
+);
 
 macro_rules! opaque {
     ($($leaf:ty),*) => {$(
@@ -302,11 +310,9 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
         let text = text.split(", shape=[").next().unwrap_or(&text);
         write_elements(f, text, |word| float_text(T::TYPE, word))
     }
-    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
-        Some(ArrayInfo {
-            element: T::TYPE,
-            shape: self.shape(),
-        })
+    #[inline]
+    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+        Some(self)
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.iter().map(|element| number(element)).collect()
@@ -433,6 +439,9 @@ impl Leaf for AnyLeaf {
     }
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         self.0.inner_mut()
+    }
+    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+        self.0.as_array()
     }
     fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
         self.0.array_info()

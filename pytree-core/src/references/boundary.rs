@@ -22,7 +22,7 @@ pub use self::places::ReferencePlace;
 pub use self::visited::Visited;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Handles, Sharing, cloning, mapping};
+use crate::contract::flatten::{Flatten, Handles, Sharing, borrowing, cloning, mapping};
 use crate::contract::handles::References;
 use crate::contract::matching::Match;
 use crate::contract::obstacle::passed;
@@ -129,6 +129,34 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
         let references = references.with_read(arena, &treedef);
         Ok((leaves, treedef, references))
     })
+}
+
+/// Calls `function` with the leaves of a value, which it borrows, and the treedef of the value as a graph. All references are
+/// read at one instant.
+pub(crate) fn with_any_leaves(
+    value: &dyn Pytree,
+    function: &mut dyn FnMut(&[&dyn Leaf], &TreeDef),
+) -> Result<(), TreeError> {
+    let mut attempts = Attempts::default();
+    loop {
+        let mut leaves = Vec::new();
+        let arena = Arena::default();
+        let mut flatten = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
+            .with_arena(&arena)
+            .collecting(Handles::References);
+        value.visit(&mut flatten);
+        let references = flatten.take_references();
+        let treedef = flatten.finish()?;
+        if references
+            .with_read(arena.clone(), &treedef)
+            .outdated()
+            .is_none()
+        {
+            function(&leaves, &treedef);
+            return Ok(());
+        }
+        attempts.conflicted();
+    }
 }
 
 /// Returns an error where [`flatten_any_with_references`] panics.

@@ -25,12 +25,15 @@
 //! assert!(doubled.0.same(&doubled.1));
 //! ```
 
+use pytree_base::bug::expect_some;
+
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
 use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::references::boundary::with_any_leaves;
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Subtree, Tree};
 use crate::trees::functions;
@@ -127,6 +130,31 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except `Cycle` and `WeakEdge`.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
     functions::any_leaves(SHARING, tree)
+}
+
+/// Returns the result of `function`, which is called with the leaves, by reference and in order, and the structure. The leaves may
+/// have any types. Visits a shared node once, and reads all references at one instant.
+///
+/// # Errors
+/// The errors of [`try_structure`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Leaf, Ref, graph};
+/// let model = (Ref::new(1.0_f32), 2_i64);
+/// let types = graph::try_with_any_leaves(&model, |leaves, _| leaves.iter().map(|leaf| leaf.type_name()).collect::<Vec<_>>())?;
+/// assert_eq!(types, ["f32", "i64"]);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+pub fn try_with_any_leaves<R>(
+    tree: &dyn Pytree,
+    function: impl FnOnce(&[&dyn Leaf], &TreeDef) -> R,
+) -> Result<R, TreeError> {
+    let (mut function, mut result) = (Some(function), None);
+    with_any_leaves(tree, &mut |leaves, treedef| {
+        result = function.take().map(|function| function(leaves, treedef));
+    })?;
+    Ok(expect_some(result, "a call with the leaves"))
 }
 
 /// Returns an error where [`structure`] panics.

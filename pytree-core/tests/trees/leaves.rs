@@ -2,7 +2,8 @@
 
 use ndarray::{Array1, Array2, array};
 use pytree_core::kind::BatchStat;
-use pytree_core::{CollectionId, ElementType, Leaf, Shared, Tree, tree};
+use pytree_core::leaf::ReadRegion;
+use pytree_core::{CollectionId, ElementType, Leaf, LeafError, Ref, Shared, Tree, graph, tree};
 
 #[test]
 fn dtypes_and_arrays_have_byte_sizes() {
@@ -52,4 +53,57 @@ fn members_of_tuples_are_distinguished() {
     assert_eq!(members(tree!(([1], (2,), 3))), [false, true, true]);
     assert_eq!(members(tree!([(1, 2), 3])), [false, false, false]);
     assert_eq!(members(tree!(1)), [true]);
+}
+
+#[test]
+fn elements_of_arrays_are_bytes_in_and_out() {
+    let square = Array2::from_shape_fn((2, 3), |(i, j)| (10 * i + j) as i16);
+    let transposed = square.clone().reversed_axes();
+    let leaf: &dyn Leaf = &transposed;
+    let array = leaf.as_array().unwrap();
+    assert_eq!(array.info().to_string(), "i16[3,2]");
+    let expected: Vec<u8> = [0_i16, 10, 1, 11, 2, 12]
+        .iter()
+        .flat_map(|x| x.to_ne_bytes())
+        .collect();
+    assert_eq!(*array.bytes().unwrap(), expected);
+    let mut calls = 0;
+    let read: &mut ReadRegion<'_> = &mut |region, bytes| {
+        calls += 1;
+        assert_eq!(region, [0..3, 0..2]);
+        bytes.copy_from_slice(&expected);
+        Ok(())
+    };
+    let refilled = array.refilled(read).unwrap();
+    assert_eq!(
+        (calls, refilled.downcast_ref::<Array2<i16>>()),
+        (1, Some(&transposed))
+    );
+
+    let flag: &dyn Leaf = &false;
+    let flag = flag.as_array().unwrap();
+    let refilled = flag.refilled(&mut |_, bytes| {
+        bytes[0] = 7;
+        Ok(())
+    });
+    assert_eq!(refilled.unwrap().downcast_ref::<bool>(), Some(&true));
+    let failed = flag.refilled(&mut |_, _| Err(LeafError::from(std::fmt::Error)));
+    assert!(failed.unwrap_err().is::<std::fmt::Error>());
+
+    let text: &dyn Leaf = &"text";
+    assert!(text.as_array().is_none() && text.array_info().is_none());
+}
+
+#[test]
+fn leaves_behind_references_are_lent() {
+    let shared = Shared::new(1.0_f32);
+    let model = (Ref::new(array![2.0_f32]), shared.clone(), shared);
+    let found = graph::try_with_any_leaves(&model, |leaves, treedef| {
+        assert_eq!(*treedef, graph::structure(&model));
+        leaves
+            .iter()
+            .map(|leaf| leaf.array_info().unwrap().to_string())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(found.unwrap(), ["f32[1]", "f32[]"]);
 }

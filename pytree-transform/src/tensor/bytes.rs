@@ -1,7 +1,10 @@
 //! The elements of tensors as bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use pytree_core::leaf::{ArrayLeaf, LeafError, ReadRegion};
+use pytree_core::{ArrayInfo, Leaf};
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::bits::{Bits, with_bits};
@@ -29,6 +32,29 @@ impl Tensor {
     pub fn try_bytes(&self) -> Result<&[u8], TensorError> {
         let array = self.value()?;
         Ok(with_bits!(array.dtype(), T => bytemuck::cast_slice(array.bits::<T>())))
+    }
+}
+
+impl ArrayLeaf for Tensor {
+    #[inline]
+    fn info(&self) -> ArrayInfo<&[usize]> {
+        ArrayInfo {
+            element: self.dtype().element(),
+            shape: self.shape(),
+        }
+    }
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
+        Ok(Cow::Borrowed(self.try_bytes()?))
+    }
+    /// Reads only the parts that devices of this process hold, one after the other.
+    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
+        let refilled: Result<Self, LeafError> = self.try_refilled(|region| {
+            let shape: Vec<usize> = region.iter().map(ExactSizeIterator::len).collect();
+            let mut buffer = TensorBuffer::new(&AbstractArray::new(self.dtype(), shape))?;
+            read(region, buffer.bytes_mut())?;
+            Ok(buffer.into_tensor())
+        });
+        Ok(Box::new(refilled?))
     }
 }
 

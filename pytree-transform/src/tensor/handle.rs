@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
-use pytree_core::{ArrayInfo, MappedAxis};
+use pytree_core::{ArrayLeaf, MappedAxis};
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::{Array, fits_memory, with_type};
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
@@ -428,11 +428,8 @@ impl PartialEq for Tensor {
 impl pytree_core::Leaf for Tensor {
     pytree_core::__leaf_methods!();
     #[inline]
-    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
-        Some(ArrayInfo {
-            element: self.dtype().element(),
-            shape: self.shape(),
-        })
+    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+        Some(self)
     }
     fn mapped_axes(&self) -> Vec<MappedAxis> {
         mapped_axes(self)

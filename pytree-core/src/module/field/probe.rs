@@ -17,7 +17,7 @@ use crate::base::error::TreeError;
 use crate::contract::pytree::{Pytree, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
-use crate::node::leaf::Leaf;
+use crate::node::leaf::{ArrayLeaf, Leaf};
 use crate::node::statics::{StaticData, StaticOperations, StaticRef, StaticValue};
 
 /// Tells which traits a type implements. rustc uses an associated item of [`Probe`] itself if the bounds of the item
@@ -77,6 +77,11 @@ pub trait Fallback {
     /// reported for the type.
     fn clone_boxed(_: &Self::Value) -> Box<dyn Leaf> {
         Box::new(false)
+    }
+
+    /// Returns the leaf as an array, if its type is an [`ArrayLeaf`].
+    fn as_array(_: &Self::Value) -> Option<&dyn ArrayLeaf> {
+        None
     }
 
     /// Returns the value as a static value, if its type is a [`StaticValue`].
@@ -153,6 +158,11 @@ impl<T: Pytree> Probe<T> {
 impl<T: Leaf + Clone> Probe<T> {
     pub fn clone_boxed(leaf: &T) -> Box<dyn Leaf> {
         Box::new(leaf.clone())
+    }
+}
+impl<T: ArrayLeaf> Probe<T> {
+    pub fn as_array(leaf: &T) -> Option<&dyn ArrayLeaf> {
+        Some(leaf)
     }
 }
 impl<T: ModuleField> Probe<T> {

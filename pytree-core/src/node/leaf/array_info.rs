@@ -4,10 +4,35 @@ use std::fmt;
 
 use pytree_base::dtype::ElementType;
 
+use super::{FillBytes, LeafError};
+
 /// A Rust type that can be the element of an array leaf.
 pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
     /// The dtype of the element.
     const TYPE: ElementType;
+
+    /// Returns elements as bytes in the byte order of the host.
+    ///
+    /// # Errors
+    /// If the type does not implement this method.
+    fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
+        let _ = elements;
+        Err(no_bytes::<Self>())
+    }
+
+    /// Returns `count` elements whose bytes `fill` writes, in the byte order of the host.
+    ///
+    /// # Errors
+    /// The error of `fill`, or an error if the type does not implement this method.
+    fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
+        let _ = (count, fill);
+        Err(no_bytes::<Self>())
+    }
+}
+
+fn no_bytes<T>() -> LeafError {
+    let element = std::any::type_name::<T>();
+    format!("the element type `{element}` has no bytes; implement `Element::bytes_of` and `Element::filled`").into()
 }
 
 /// The dtype and shape of an array or a number. Displayed as `f32[2,3]`.
