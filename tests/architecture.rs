@@ -16,7 +16,7 @@ use syn::{Attribute, Item};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The layers of each crate, from the lowest to the highest. ARCHITECTURE.md describes them.
-const CRATES: [(&str, &[&str]); 3] = [
+const CRATES: &[(&str, &[&str])] = &[
     (
         "pytree-core",
         &[
@@ -32,6 +32,14 @@ const CRATES: [(&str, &[&str]); 3] = [
         ],
     ),
     ("pytree-kernels", &["base", "primitives", "fused"]),
+    (
+        "pytree-store",
+        &[
+            "elements", "files", "numpy", "report", "names", "format", "shards", "loading",
+            "saving",
+        ],
+    ),
+    ("pytree-io", &["data", "export", "checkpoint", "training"]),
     (
         "pytree-transform",
         &[

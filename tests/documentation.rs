@@ -122,7 +122,7 @@ fn book_has_every_page_once() {
 
 #[test]
 fn programs_of_pages_are_tested() {
-    let sources = ["src/lib.rs", "pytree-core/src/lib.rs"]
+    let sources = ["src/lib.rs", "pytree-store/src/lib.rs"]
         .map(|file| fs::read_to_string(Path::new(ROOT).join(file)).unwrap())
         .concat();
     let untested: Vec<String> = documents()

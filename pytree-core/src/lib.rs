@@ -96,13 +96,6 @@ pub mod __derive_0_1 {
     pub use crate::{__leaf_is_pytree, __leaf_methods, TreeError};
 }
 
-// Compiles and runs the programs of the page, which need this crate only.
-#[cfg(doctest)]
-mod documents {
-    #[doc = include_str!("../../docs/how-to/core-alone.md")]
-    struct CoreAlone;
-}
-
 /// The depth of typed values.
 pub mod depth {
     #[doc(inline)]

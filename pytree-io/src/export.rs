@@ -14,7 +14,7 @@ use std::path::Path;
 use pytree_transform::{AbstractArray, StableHlo};
 
 use crate::export::signature::{read, written};
-use crate::files;
+use pytree_store::files;
 
 pub use error::ExportError;
 

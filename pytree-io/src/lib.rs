@@ -8,8 +8,7 @@
 
 pub mod checkpoint;
 pub mod data;
-mod elements;
 pub mod export;
-pub mod files;
-mod goal;
 pub mod training;
+
+pub use pytree_store::files;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pytree::TreeDef;
+use ndarray::Array2;
 use pytree::checkpoint::LoadOptions;
 use pytree::prelude::*;
+use pytree::{AnyLeaf, TreeDef};
 
 use crate::random::Random;
 use crate::treedefs::{holds_together, stored};
@@ -21,6 +22,11 @@ fn state() -> State {
         ),
         ("step".to_owned(), Tensor::from(7_i64)),
     ])
+}
+
+/// The state as a tree of ndarrays and numbers, with the same paths.
+fn arrays() -> Tree<AnyLeaf> {
+    pytree_core::tree!({"weight": Array2::<f32>::zeros((2, 2)), "step": 0_i64})
 }
 
 /// A file that is removed at the end of the test.
@@ -49,6 +55,8 @@ fn loaded(path: &Path, bytes: &[u8], template: &State) -> Option<State> {
             assert!(error.to_string().len() < 20_000, "{error}");
         }
         let loaded = checkpoint::load(path, template);
+        let arrays = checkpoint::load(path, &arrays());
+        assert_eq!(loaded.is_ok(), arrays.is_ok());
         let loaded = loaded.map_err(|error| assert!(!error.to_string().is_empty()));
         loaded.ok()
     })

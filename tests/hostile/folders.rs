@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ndarray::{Array1, Array2};
+use pytree::AnyLeaf;
 use pytree::checkpoint::{CheckpointFolder, Goal, LoadOptions};
 use pytree::prelude::*;
 
@@ -61,7 +63,13 @@ fn read_all(path: &Path, bytes: usize) {
         if let Err(error) = checkpoint::load_with(path, &template, &options) {
             assert!(error.to_string().len() < 20_000, "{error}");
         }
-        if let Ok(loaded) = checkpoint::load(path, &template) {
+        let arrays: Tree<AnyLeaf> = pytree_core::tree!({
+            "x": Array2::<u8>::zeros((2, 4)),
+            "y": Array1::<i32>::zeros(1)
+        });
+        let loaded = checkpoint::load(path, &template);
+        assert_eq!(checkpoint::load(path, &arrays).is_ok(), loaded.is_ok());
+        if let Ok(loaded) = loaded {
             let infos = |state: &State| -> Vec<_> {
                 state.values().map(|leaf| leaf.info().clone()).collect()
             };

@@ -70,6 +70,7 @@ mod p57_sharded_transformer;
 mod p58_roles;
 mod p63_csv_crate;
 mod p64_stacked_members;
+mod p65_other_arrays;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

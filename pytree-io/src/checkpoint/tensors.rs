@@ -1,12 +1,13 @@
-//! Reads files without a template: their tensors by name, and their metadata.
+//! Reads files without a template: their tensors by name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use pytree_core::{Tree, TreeBuilder};
+use pytree_base::bug::expect_some;
+use pytree_core::{AnyLeaf, Tree};
+use pytree_store::checkpoint::{CheckpointError, Entry, Location, arrays_where, nested_arrays};
 use pytree_transform::Tensor;
 
-use crate::checkpoint::source::{Location, Source, metadata_of};
-use crate::checkpoint::{CheckpointError, Entry, entries};
+use crate::checkpoint::blank::blank;
 
 /// Loads the tensors of a safetensors file, or of a folder with an index, by their names, without a template.
 ///
@@ -52,38 +53,10 @@ pub fn tensors(path: impl Location) -> Result<BTreeMap<String, Tensor>, Checkpoi
 /// Returns the errors of [`tensors`], [`CheckpointError::UnknownDTypes`] for chosen tensors only.
 pub fn tensors_where(
     path: impl Location,
-    mut choose: impl FnMut(&Entry) -> bool,
+    choose: impl FnMut(&Entry) -> bool,
 ) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
-    chosen_tensors(&mut Source::open(&path)?, &mut choose)
-}
-
-fn chosen_tensors(
-    file: &mut Source<'_>,
-    choose: &mut dyn FnMut(&Entry) -> bool,
-) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
-    let metadata = file.metadata()?;
-    let mut chosen = entries(file, &metadata);
-    chosen.retain(|entry| choose(entry));
-    let unknown = chosen.iter().filter(|entry| !entry.is_readable());
-    let unknown: Vec<String> = unknown
-        .map(|entry| format!("{} of `{}`", entry.dtype, entry.name))
-        .collect();
-    if !unknown.is_empty() {
-        return Err(CheckpointError::UnknownDTypes {
-            path: file.path().to_owned(),
-            tensors: unknown,
-        });
-    }
-    let mut tensors = BTreeMap::new();
-    let names: BTreeSet<String> = chosen.into_iter().map(|entry| entry.name).collect();
-    file.read_wholes(
-        &metadata,
-        &|name: &str| names.contains(name),
-        &mut |name, tensor| {
-            tensors.insert(name.to_owned(), tensor);
-        },
-    )?;
-    Ok(tensors)
+    let arrays = arrays_where(path, choose, &blank)?.into_iter();
+    Ok(arrays.map(|(name, array)| (name, tensor(&array))).collect())
 }
 
 /// Loads the tensors of a safetensors file as a tree of dictionaries. The keys are the steps of the names between the
@@ -117,70 +90,13 @@ pub fn nested_tensors(
         !separator.is_empty(),
         "`nested_tensors` expects a separator between the steps of a name, found an empty text; write for instance `\".\"`"
     );
-    let mut file = Source::open(&path)?;
-    let tensors = chosen_tensors(&mut file, &mut |_| true)?;
-    let steps =
-        |name: &'_ str| -> Vec<String> { name.split(separator).map(str::to_owned).collect() };
-    let mut sorted: Vec<(Vec<String>, &Tensor)> = tensors
-        .iter()
-        .map(|(name, tensor)| (steps(name), tensor))
-        .collect();
-    sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
-    let mut builder = TreeBuilder::new();
-    builder.begin_dict();
-    let mut open: &[String] = &[];
-    let mut before: Option<&Vec<String>> = None;
-    for (steps, tensor) in &sorted {
-        // A tensor comes directly before the names below it.
-        if let Some(before) = before.filter(|before| steps.starts_with(before)) {
-            return Err(CheckpointError::Nested {
-                path: file.path().to_owned(),
-                name: before.join(separator),
-                below: steps.join(separator),
-            });
-        }
-        before = Some(steps);
-        let Some((last, dictionaries)) = steps.split_last() else {
-            continue;
-        };
-        let common = open
-            .iter()
-            .zip(dictionaries)
-            .take_while(|(left, right)| left == right)
-            .count();
-        for _ in common..open.len() {
-            builder.end();
-        }
-        for step in &dictionaries[common..] {
-            builder.key(step.clone()).begin_dict();
-        }
-        open = dictionaries;
-        builder.key(last.clone()).leaf((*tensor).clone());
-    }
-    for _ in 0..=open.len() {
-        builder.end();
-    }
-    Ok(builder.finish()?)
+    Ok(nested_arrays(path, separator, &blank)?.map(tensor))
 }
 
-/// Reads the metadata that a user added to a file with [`SaveOptions::metadata`](crate::checkpoint::SaveOptions::metadata),
-/// or that another program wrote. Reads only the header of the file, so the checksum is not compared.
-///
-/// # Examples
-/// ```
-/// use pytree_io::checkpoint::{self, SaveOptions};
-/// use pytree_nn::{Linear, Rngs};
-/// let path = std::env::temp_dir().join("pytree-metadata-example.safetensors");
-/// let options = SaveOptions::new().metadata("vocabulary", "abc");
-/// checkpoint::save_with(&path, &Linear::new(2, 3, &mut Rngs::new(0)), &options)?;
-/// assert_eq!(checkpoint::metadata(&path)?["vocabulary"], "abc");
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or
-/// [`CheckpointError::Version`].
-pub fn metadata(path: impl Location) -> Result<BTreeMap<String, String>, CheckpointError> {
-    Ok(metadata_of(&path)?.into_others())
+/// Returns the tensor that a blank has become.
+fn tensor(array: &AnyLeaf) -> Tensor {
+    expect_some(
+        array.downcast_ref::<Tensor>().cloned(),
+        "a tensor in place of its description",
+    )
 }

@@ -9,8 +9,6 @@ mod layouts;
 mod names;
 
 use super::*;
-use crate::checkpoint::bytes::Stored;
-use crate::files;
 use pytree_core::PytreeOf;
 use pytree_core::{Ref, Shared};
 use pytree_nn::{Activation, Linear, Mlp, Optimizer, Rngs, Schedule, adam};

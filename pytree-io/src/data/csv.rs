@@ -96,7 +96,7 @@ pub enum CsvError {
     Tensor(#[from] TensorError),
 }
 
-pytree_core::debug_as_display!(CsvError);
+pytree_base::debug_as_display!(CsvError);
 
 fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" `{}`", path.display()))
@@ -177,7 +177,7 @@ pub fn load_with<T: TensorElement + FromStr>(
     options: CsvOptions,
 ) -> Result<Tensor, CsvError> {
     let file = path.as_ref();
-    let bytes = crate::files::read(file).map_err(|source| CsvError::Io {
+    let bytes = pytree_store::files::read(file).map_err(|source| CsvError::Io {
         path: file.to_owned(),
         source,
     })?;

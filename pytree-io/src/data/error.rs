@@ -181,7 +181,7 @@ impl DataError {
     }
 }
 
-pytree_core::debug_as_display!(DataError);
+pytree_base::debug_as_display!(DataError);
 
 fn first_of(leaves: &[(KeyPath, AbstractArray)]) -> String {
     leaves.first().map_or_else(String::new, |(path, info)| {

@@ -36,7 +36,7 @@ pub enum IdxError {
     },
 }
 
-pytree_core::debug_as_display!(IdxError);
+pytree_base::debug_as_display!(IdxError);
 
 fn wrong(expected: impl Into<String>, found: impl Into<String>) -> IdxError {
     IdxError::Format {
@@ -55,7 +55,7 @@ fn wrong(expected: impl Into<String>, found: impl Into<String>) -> IdxError {
 /// Returns [`IdxError::Io`] if the file cannot be read, and [`IdxError::Format`] if it is not an IDX file or is damaged.
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor, IdxError> {
     let file = path.as_ref();
-    let bytes = crate::files::read(file).map_err(|source| IdxError::Io {
+    let bytes = pytree_store::files::read(file).map_err(|source| IdxError::Io {
         path: file.to_owned(),
         source,
     })?;

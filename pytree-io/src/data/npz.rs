@@ -1,69 +1,13 @@
 //! Reads NumPy's archives of arrays, `.npz`.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use flate2::bufread::DeflateDecoder;
 use pytree_transform::Tensor;
-use rawzip::{CompressionMethod, ZipArchive, ZipArchiveEntryWayfinder, ZipSliceArchive};
-use thiserror::Error;
 
-use crate::data::npy::{self, NpyError};
+use crate::data::npy;
 
-/// A `.npz` file cannot be read.
-#[derive(Error)]
-#[non_exhaustive]
-pub enum NpzError {
-    /// The operating system reported an error.
-    #[error("cannot read the arrays of `{}`: {source}", .path.display())]
-    Io {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The file is not a ZIP archive, or is damaged.
-    #[error("cannot read the arrays of `{}`: expected an archive of `numpy.savez`, found another or a damaged file ({problem}); write it again with `numpy.savez`", .path.display())]
-    Archive {
-        /// The path of the file.
-        path: PathBuf,
-        /// What is wrong with the archive.
-        problem: String,
-    },
-    /// The arrays have more bytes than the limit.
-    #[error("cannot read the arrays of `{}`: they have {size} bytes, and the limit is {limit}; if you trust the file, read it with `data::npz::load_within(path, {size})`, and for `checkpoint::load` write these arrays with `checkpoint::save`", .path.display())]
-    Large {
-        /// The path of the file.
-        path: PathBuf,
-        /// The number of bytes of the unpacked arrays.
-        size: u64,
-        /// The greatest number of bytes that may be unpacked.
-        limit: u64,
-    },
-    /// Some arrays of the archive cannot be read. The list has all of them.
-    #[error("cannot read {} of the arrays of `{}`: {}", .errors.len(), .path.display(), listed(.errors))]
-    Arrays {
-        /// The path of the file.
-        path: PathBuf,
-        /// The name and the error of each array that cannot be read.
-        errors: Vec<(String, NpyError)>,
-    },
-}
-
-impl std::fmt::Debug for NpzError {
-    /// Writes the message, because `unwrap` and a `main` that returns the error print the debug form.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
-
-fn listed(errors: &[(String, NpyError)]) -> String {
-    let errors = errors
-        .iter()
-        .map(|(name, error)| format!("`{name}`: {error}"));
-    errors.collect::<Vec<_>>().join("; ")
-}
+pub use pytree_store::npz::NpzError;
 
 /// Reads all arrays of a `.npz` file by their names, also of one that is compressed. The dtypes are those of [`npy::load`].
 ///
@@ -100,77 +44,19 @@ pub fn load_within(
 }
 
 fn read(path: &Path, limit: Option<u64>) -> Result<BTreeMap<String, Tensor>, NpzError> {
-    let bytes = crate::files::read(path).map_err(|source| NpzError::Io {
-        path: path.to_owned(),
-        source,
+    let mut arrays = BTreeMap::new();
+    pytree_store::npz::read(path, limit, &mut |name, array| {
+        arrays.insert(name.to_owned(), npy::read(array)?);
+        Ok(())
     })?;
-    let damaged = |error: rawzip::Error| NpzError::Archive {
-        path: path.to_owned(),
-        problem: error.to_string(),
-    };
-    let archive = ZipArchive::from_slice(&bytes[..]).map_err(damaged)?;
-    let limit = limit.unwrap_or((16 * bytes.len() as u64).max(256 << 20));
-    let mut size = 0_u64;
-    let mut members = archive.entries();
-    while let Some(member) = members.next_entry().map_err(damaged)? {
-        size = size.saturating_add(member.uncompressed_size_hint());
-    }
-    if size > limit {
-        let path = path.to_owned();
-        return Err(NpzError::Large { path, size, limit });
-    }
-    let (mut arrays, mut errors) = (BTreeMap::new(), Vec::new());
-    let mut members = archive.entries();
-    while let Some(member) = members.next_entry().map_err(damaged)? {
-        let path_inside = member.file_path();
-        let name = String::from_utf8_lossy(path_inside.as_ref());
-        let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
-        let read = unpacked(&archive, member.wayfinder(), member.compression_method());
-        let read = read.map_err(|source| NpyError::Io {
-            operation: "unpack",
-            path: path.to_owned(),
-            source,
-        });
-        match read.and_then(|bytes| npy::decode(&bytes)) {
-            Ok(array) => drop(arrays.insert(name, array)),
-            Err(error) => errors.push((name, error)),
-        }
-    }
-    if errors.is_empty() {
-        return Ok(arrays);
-    }
-    Err(NpzError::Arrays {
-        path: path.to_owned(),
-        errors,
-    })
-}
-
-/// Returns the bytes of a member after a check of their checksum. The memory grows with the bytes that come, up to the length that the
-/// archive claims.
-fn unpacked(
-    archive: &ZipSliceArchive<&[u8]>,
-    member: ZipArchiveEntryWayfinder,
-    method: CompressionMethod,
-) -> io::Result<Vec<u8>> {
-    let entry = archive.get_entry(member).map_err(io::Error::other)?;
-    let (data, claimed) = (entry.data(), member.uncompressed_size_hint());
-    let mut bytes = Vec::new();
-    match method {
-        CompressionMethod::STORE => entry.verifying_reader(data).read_to_end(&mut bytes),
-        CompressionMethod::DEFLATE => {
-            let data = DeflateDecoder::new(data).take(claimed);
-            entry.verifying_reader(data).read_to_end(&mut bytes)
-        }
-        other => Err(io::Error::other(format!(
-            "expected arrays as `numpy.savez` or `numpy.savez_compressed` packs them, found the method {other:?}"
-        ))),
-    }?;
-    Ok(bytes)
+    Ok(arrays)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn fixture(name: &str) -> PathBuf {

@@ -45,4 +45,4 @@ pub enum ExportError {
     },
 }
 
-pytree_core::debug_as_display!(ExportError);
+pytree_base::debug_as_display!(ExportError);

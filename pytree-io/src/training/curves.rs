@@ -6,9 +6,9 @@ use std::path::Path;
 
 use pytree_derive::panicking_twin;
 
-use crate::files;
 use crate::training::ticks::ticks;
 use crate::training::{MetricsRecord, TrainingError};
+use pytree_store::files;
 
 /// The size of the picture of one diagram, and the margins around its curves, in pixels.
 const WIDTH: f64 = 400.0;

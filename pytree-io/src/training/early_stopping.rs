@@ -4,7 +4,7 @@ use pytree_core::Module;
 use pytree_core::kind::Metric;
 use pytree_transform::Tensor;
 
-use crate::goal::Goal;
+use pytree_store::Goal;
 
 /// What a value means for a training run; see [`EarlyStopping::update`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

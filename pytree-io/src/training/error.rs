@@ -81,7 +81,7 @@ pub enum TrainingError {
     },
 }
 
-pytree_core::debug_as_display!(TrainingError);
+pytree_base::debug_as_display!(TrainingError);
 
 fn end_of(last: Option<usize>) -> String {
     last.map_or_else(

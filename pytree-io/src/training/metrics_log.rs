@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::files;
 use crate::training::TrainingError;
+use pytree_store::files;
 
 /// The metrics of one step, read from a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ impl MetricsLog {
     /// # Examples
     /// ```
     /// use pytree_io::training::MetricsLog;
-    /// use pytree_core::platform::Stream;
+    /// use pytree_base::platform::Stream;
     /// let mut log = MetricsLog::to(Stream::Output);
     /// log.write(0, [("loss", 0.5)])?; // prints {"step":0,"loss":0.5}
     /// # Ok::<(), pytree_io::training::TrainingError>(())

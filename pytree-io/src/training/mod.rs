@@ -9,9 +9,9 @@ mod metrics_log;
 mod progress;
 mod ticks;
 
-pub use crate::goal::Goal;
 pub use curves::{Curves, save_curves};
 pub use early_stopping::{EarlyStopping, Verdict};
 pub use error::TrainingError;
 pub use metrics_log::{MetricsLog, MetricsRecord};
 pub use progress::{Progress, ProgressStyle};
+pub use pytree_store::Goal;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pytree_core::platform::{self, Stream};
+use pytree_base::platform::{self, Stream};
 
 /// The number of characters of the bar.
 const WIDTH: usize = 30;
@@ -23,7 +23,7 @@ pub enum ProgressStyle {
     Hidden,
 }
 
-/// Shows the steps and the metrics of a training run on the standard error, or on the [output](pytree_core::platform) of a page.
+/// Shows the steps and the metrics of a training run on the standard error, or on the [output](pytree_base::platform) of a page.
 ///
 /// In a terminal there is a bar with the remaining time. Otherwise, as in the log of a server, each
 /// [`report`](Self::report) is a line. The bar is drawn at most ten times per second, so a step costs a few nanoseconds.

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use ndarray::Array2;
+use pytree::AnyLeaf;
 use pytree::checkpoint::LoadOptions;
 use pytree::prelude::*;
 
@@ -27,7 +29,10 @@ fn check(template: &State) {
     let _ = checkpoint::inspect(&*FILE).map_err(|error| error.to_string());
     let options = LoadOptions::new().allow_missing().allow_unused();
     let _ = checkpoint::load_with(&*FILE, template, &options).map_err(|error| error.to_string());
-    if let Ok(loaded) = checkpoint::load(&*FILE, template) {
+    let arrays: Tree<AnyLeaf> = pytree_core::tree!({"weight": Array2::<f32>::zeros((2, 2)), "step": 0_i64});
+    let loaded = checkpoint::load(&*FILE, template);
+    assert_eq!(checkpoint::load(&*FILE, &arrays).is_ok(), loaded.is_ok());
+    if let Ok(loaded) = loaded {
         let shapes = |state: &State| -> Vec<_> {
             state
                 .values()

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use ndarray::Array2;
+use pytree::AnyLeaf;
 use pytree::checkpoint::LoadOptions;
 use pytree::prelude::*;
 
@@ -43,7 +45,10 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = checkpoint::tensors(&*FOLDER).map_err(|error| error.to_string());
     let options = LoadOptions::new().allow_missing().allow_unused();
     let _ = checkpoint::load_with(&*FOLDER, &template, &options).map_err(|error| error.to_string());
-    if let Ok(loaded) = checkpoint::load(&*FOLDER, &template) {
+    let arrays: Tree<AnyLeaf> = pytree_core::tree!({"x": Array2::<u8>::zeros((2, 4)), "y": 0_i64});
+    let loaded = checkpoint::load(&*FOLDER, &template);
+    assert_eq!(checkpoint::load(&*FOLDER, &arrays).is_ok(), loaded.is_ok());
+    if let Ok(loaded) = loaded {
         let infos =
             |state: &State| -> Vec<_> { state.values().map(|leaf| leaf.info().clone()).collect() };
         assert_eq!(infos(&loaded), infos(&template));

@@ -3,10 +3,7 @@
 
 #![allow(dead_code)]
 
-// Its modules are also those of `pytree-core`, and it needs no other crate.
-extern crate pytree_base as pytree_core;
-
-#[path = "../../../pytree-io/src/files/mod.rs"]
+#[path = "../../../pytree-store/src/files/mod.rs"]
 pub mod files;
 #[path = "../../../pytree-kernels/src/base/fold.rs"]
 pub mod fold;

@@ -1,17 +1,19 @@
 //! The processes that write one checkpoint together.
 
+use pytree_core::LeafError;
+use pytree_store::parts::Writers;
 use pytree_transform::device::{Mesh, SpecAxis};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
 /// The processes that write one checkpoint together: those of the mesh on which the tensors are.
-pub(super) struct Writers {
+pub(super) struct MeshWriters {
     rank: usize,
     count: usize,
     /// The mesh, and the number of its devices that each process holds. `None` if this process writes alone.
     mesh: Option<(Mesh, usize)>,
 }
 
-impl Writers {
+impl MeshWriters {
     /// Returns the processes that hold parts of the given tensors. They are the same in all processes, because all save the
     /// same pytree.
     pub(super) fn of(leaves: &[Tensor]) -> Self {
@@ -32,29 +34,19 @@ impl Writers {
         };
         writers.into_iter().next().unwrap_or(alone)
     }
+}
 
-    pub(super) fn rank(&self) -> usize {
+impl Writers for MeshWriters {
+    fn rank(&self) -> usize {
         self.rank
     }
 
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns the number that the process of rank 0 passes.
-    pub(super) fn of_first(&self, number: i64) -> Result<i64, TensorError> {
-        Ok(self.all(number)?[0])
-    }
-
-    /// Waits for all processes. Returns the first rank that passes false, if there is one.
-    pub(super) fn first_failed(&self, is_done: bool) -> Result<Option<usize>, TensorError> {
-        let all = self.all(i64::from(is_done))?;
-        Ok(all.iter().position(|&is_done| is_done == 0))
-    }
-
-    /// Sends a number to all processes, and returns the numbers of all processes in the order of the ranks. A tensor with one
-    /// number for each device is gathered, so the mesh does what the exchange needs.
-    fn all(&self, number: i64) -> Result<Vec<i64>, TensorError> {
+    /// A tensor with one number for each device is gathered, so the mesh does what the exchange needs.
+    fn exchange(&self, number: i64) -> Result<Vec<i64>, LeafError> {
         let Some((mesh, own)) = &self.mesh else {
             return Ok(vec![number]);
         };

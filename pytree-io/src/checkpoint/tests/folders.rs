@@ -85,27 +85,6 @@ fn files_of_others_are_neither_listed_nor_deleted() {
 }
 
 #[test]
-fn temporary_files_of_killed_writers_are_removed() {
-    let scratch = Scratch::new("leftovers");
-    let folder = folder(&scratch, 3, Goal::Minimize);
-    let model = Linear::new(2, 3, &mut Rngs::new(0));
-    // A process that was killed while it saved another step has left a temporary file. No process locks this file.
-    let family = std::ffi::OsStr::new("step-*.safetensors");
-    let leftover = folder.path().join(files::leftover_name(family));
-    let other = folder
-        .path()
-        .join(files::leftover_name(std::ffi::OsStr::new(
-            "model.safetensors",
-        )));
-    fs::write(&leftover, "half").unwrap();
-    fs::write(&other, "half").unwrap();
-    assert_eq!(steps(&folder), [0; 0]);
-    folder.save(8, &model, None).unwrap();
-    assert!(!leftover.exists() && other.exists());
-    assert_eq!(steps(&folder), [8]);
-}
-
-#[test]
 fn folder_that_cannot_be_created_is_named() {
     let scratch = Scratch::new("no-folder");
     fs::write(&scratch.0, "a file").unwrap();

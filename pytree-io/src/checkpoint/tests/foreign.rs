@@ -268,7 +268,7 @@ fn floats_are_converted_only_if_allowed() {
         let converted = Converted {
             name: "weight".to_owned(),
             from: narrow.to_string(),
-            to: DType::F32,
+            to: pytree_core::ElementType::F32,
         };
         assert_eq!(report.converted, [converted]);
     }

@@ -7,20 +7,14 @@
 //! NumPy has no bfloat16. The package `ml_dtypes`, which JAX uses, writes it as `<V2`: two bytes without a meaning. So
 //! `V2` is read as bf16, and written for bf16. In Python, `np.load(path).view(ml_dtypes.bfloat16)` restores it.
 
-mod elements;
-mod error;
-mod header;
-
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
-use pytree_transform::Tensor;
+use pytree_store::npy::ArrayReader;
+use pytree_transform::extend::TensorBuffer;
+use pytree_transform::{AbstractArray, DType, Tensor};
 
-use crate::data::npy::elements::{read_elements, written_elements};
-use crate::data::npy::header::Header;
-use crate::files;
-
-pub use error::NpyError;
+pub use pytree_store::npy::{NpyError, encode, save};
 
 /// Reads the array of a `.npy` file.
 ///
@@ -46,20 +40,7 @@ pub use error::NpyError;
 #[doc(alias = "np.load")]
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
-    let failed = |source| NpyError::Io {
-        operation: "read",
-        path: path.to_owned(),
-        source,
-    };
-    // Some systems open a directory like a file, and others report a missing permission.
-    if path.is_dir() {
-        return Err(NpyError::Directory {
-            path: path.to_owned(),
-        });
-    }
-    let file = files::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    read(BufReader::new(file), length).map_err(|error| error.in_file(path))
+    read(ArrayReader::open(path)?).map_err(|error| error.in_file(path))
 }
 
 /// Reads an array from the bytes of a `.npy` file, for example of a member of an archive.
@@ -67,66 +48,19 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
 /// # Errors
 /// Returns [`NpyError::Format`] if the bytes are not an array, and [`NpyError::DType`] if the library does not have its dtype.
 pub fn decode(bytes: &[u8]) -> Result<Tensor, NpyError> {
-    read(bytes, bytes.len() as u64)
+    read(ArrayReader::new(bytes, bytes.len() as u64)?)
 }
 
-/// Writes a tensor to a `.npy` file, atomically. The file has the same bytes as one by `numpy.save`. See [`load`] for an example.
-///
-/// # Errors
-/// Returns [`NpyError::Io`] if the file cannot be written, and [`NpyError::Value`] if the tensor is traced. An existing file is
-/// then unchanged.
-#[doc(alias = "np.save")]
-pub fn save(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
-    let path = path.as_ref();
-    let bytes = encode(tensor)?;
-    files::write(path, &bytes).map_err(|source| NpyError::Io {
-        operation: "write",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// Returns the bytes of a `.npy` file with a tensor.
-///
-/// # Examples
-/// ```
-/// use pytree_io::data::npy;
-/// use pytree_transform::Tensor;
-/// let bytes = npy::encode(&Tensor::from([1_u8, 2, 3]))?;
-/// assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
-/// assert_eq!(bytes[128..], [1, 2, 3]);
-/// # Ok::<(), npy::NpyError>(())
-/// ```
-///
-/// # Errors
-/// Returns [`NpyError::Value`] if the tensor is traced.
-pub fn encode(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
-    let mut bytes = Header::written(tensor.info());
-    written_elements(tensor, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// Reads an array from a reader of `length` bytes.
-fn read(mut reader: impl Read, length: u64) -> Result<Tensor, NpyError> {
-    if length == 0 {
-        return Err(NpyError::Empty { path: None });
-    }
-    let (header, header_length) = Header::read(&mut reader)?;
-    let found = length.saturating_sub(header_length);
-    let expected = header
-        .shape
-        .iter()
-        .try_fold(header.dtype.bytes() as u64, |bytes, &axis| {
-            bytes.checked_mul(axis as u64)
-        });
-    if expected != Some(found) {
-        let expected = expected.map_or_else(
-            || format!("{} elements", header.info()),
-            |bytes| format!("{bytes} bytes of elements for {}", header.info()),
-        );
-        return Err(NpyError::format(expected, format!("{found} bytes")));
-    }
-    read_elements(&mut reader, &header)
+/// Reads the elements of an array.
+pub(super) fn read(array: ArrayReader<impl Read>) -> Result<Tensor, NpyError> {
+    let info = array.info();
+    let dtype = DType::from_element(info.element).ok_or_else(|| array.unknown_dtype())?;
+    let buffer = TensorBuffer::new(&AbstractArray::new(dtype, info.shape));
+    let mut buffer = buffer.map_err(|source| NpyError::Value {
+        source: source.into(),
+    })?;
+    array.read(buffer.bytes_mut())?;
+    Ok(buffer.into_tensor())
 }
 
 #[cfg(test)]
