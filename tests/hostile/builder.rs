@@ -20,7 +20,7 @@ fn calls_build_a_tree_or_are_refused() {
         for _ in 0..random.below(60) {
             let name = *random.pick(&names);
             let accident = !fits || random.one_in(200);
-            match random.below(if accident { 16 } else { 6 }) {
+            match random.below(if accident { 17 } else { 7 }) {
                 0 => {
                     builder.begin_list();
                     open += 1;
@@ -39,18 +39,26 @@ fn calls_build_a_tree_or_are_refused() {
                 4 => {
                     builder.none();
                 }
-                6 | 7 => {
+                5 => {
+                    builder.begin_named_tuple("Point", &["x", "y"]).leaf(1);
+                    // One in fifty has a child too few.
+                    if !random.one_in(50) {
+                        builder.leaf(2);
+                    }
+                    builder.end();
+                }
+                7 | 8 => {
                     builder.begin_ordered_dict().key(name).none();
                 }
-                8 | 9 => {
+                9 | 10 => {
                     call(file!(), || {
                         builder.begin_named_tuple(name, &["x", name]);
                     });
                 }
-                10 | 11 => {
+                11 | 12 => {
                     builder.key(name);
                 }
-                12 => {
+                13 => {
                     builder.key((random.edge(), random.one_in(2)));
                 }
                 _ => {
