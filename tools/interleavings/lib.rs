@@ -111,6 +111,12 @@ mod tensor {
         }
     }
 
+    impl From<bool> for Tensor {
+        fn from(_: bool) -> Self {
+            Self
+        }
+    }
+
     pub mod checks {
         pub fn active() -> bool {
             false
@@ -211,6 +217,9 @@ mod executor {
         }
         pub fn run_in(&self, _: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
             operands
+        }
+        pub fn run_lent(&self, inputs: Vec<Arc<Array>>, _: &mut dyn FnMut()) -> Vec<Arc<Array>> {
+            inputs
         }
     }
 }
