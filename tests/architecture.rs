@@ -5,6 +5,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The crates whose modules have an order inside of their layers, too.
+const ORDERED: [&str; 2] = ["pytree-store", "pytree-io"];
+
 /// Checks the paths of one file.
 struct File<'a> {
     /// The name of the crate in paths.
@@ -64,6 +68,8 @@ struct File<'a> {
     /// The module of the file, from the root of the crate.
     module: Vec<String>,
     mistakes: &'a mut Vec<String>,
+    /// The paths that the file names, from the root of the crate.
+    named: Vec<Vec<String>>,
 }
 
 impl File<'_> {
@@ -100,6 +106,7 @@ impl File<'_> {
                         Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
                     if begins && is_path(&tokens[at..]) {
                         let base = self.module.clone();
+                        collect_paths(base.clone(), &tokens[at..], &mut self.named);
                         self.check_path(base, &tokens[at..]);
                     }
                 }
@@ -171,6 +178,36 @@ impl File<'_> {
     }
 }
 
+/// Collects the paths that go on with these tokens below a module, from the root of the crate.
+fn collect_paths(mut base: Vec<String>, tokens: &[TokenTree], paths: &mut Vec<Vec<String>>) {
+    match tokens {
+        [TokenTree::Ident(name), rest @ ..] if name == "crate" => {
+            collect_paths(Vec::new(), after_colons(rest), paths);
+        }
+        [TokenTree::Ident(name), rest @ ..] if name == "super" => {
+            base.pop();
+            collect_paths(base, after_colons(rest), paths);
+        }
+        [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::Brace => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let comma =
+                |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ',');
+            for path in inner.split(comma) {
+                collect_paths(base.clone(), path, paths);
+            }
+        }
+        [TokenTree::Ident(name), rest @ ..] => {
+            base.push(name.to_string());
+            if is_path(tokens) {
+                collect_paths(base, after_colons(rest), paths);
+            } else {
+                paths.push(base);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn is_path(tokens: &[TokenTree]) -> bool {
     matches!(tokens, [_, TokenTree::Punct(a), TokenTree::Punct(b), ..] if a.as_char() == ':' && b.as_char() == ':')
 }
@@ -221,36 +258,95 @@ fn module_of(file: &Path) -> Vec<String> {
     module
 }
 
+/// Checks the files of a crate. Returns the paths that each module names.
+fn checked(
+    name: &str,
+    layers: &[&str],
+    mistakes: &mut Vec<String>,
+) -> BTreeMap<Vec<String>, Vec<Vec<String>>> {
+    let source = Path::new(ROOT).join(name).join("src");
+    let mut modules = BTreeMap::new();
+    for path in sources(&source) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let parsed = syn::parse_file(&text).unwrap();
+        let inside = path.strip_prefix(&source).unwrap();
+        if inside == Path::new("lib.rs") {
+            continue;
+        }
+        let shown = Path::new(name).join("src").join(inside);
+        let module = module_of(inside);
+        let mut file = File {
+            crate_name: name.replace('-', "_"),
+            layers,
+            path: &shown,
+            module: module.clone(),
+            mistakes: &mut *mistakes,
+            named: Vec::new(),
+        };
+        file.check_items(&parsed.items);
+        modules.insert(module, file.named);
+    }
+    modules
+}
+
+fn no_mistakes(mistakes: &[String], what: &str) {
+    let mut report = String::new();
+    for mistake in mistakes {
+        writeln!(report, "{mistake}").unwrap();
+    }
+    assert!(mistakes.is_empty(), "{} {what}:\n{report}", mistakes.len());
+}
+
 #[test]
 fn layers_import_from_below() {
     let mut mistakes = Vec::new();
     for (name, layers) in CRATES {
-        let source = Path::new(ROOT).join(name).join("src");
-        for path in sources(&source) {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let parsed = syn::parse_file(&text).unwrap();
-            let inside = path.strip_prefix(&source).unwrap();
-            if inside == Path::new("lib.rs") {
-                continue;
+        checked(name, layers, &mut mistakes);
+    }
+    no_mistakes(&mistakes, "paths go up");
+}
+
+/// The modules of these crates have an order, also inside of a layer: a file imports from the files that define the items, and never
+/// from the module around it.
+#[test]
+fn modules_have_an_order() {
+    let mut mistakes = Vec::new();
+    for (name, layers) in CRATES.iter().filter(|(name, _)| ORDERED.contains(name)) {
+        let modules = checked(name, layers, &mut Vec::new());
+        // The module that defines what a path names: the longest beginning of the path that is a module.
+        let defining = |path: &Vec<String>| {
+            let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
+            let found = prefixes.find_map(|prefix| modules.get_key_value(prefix));
+            found.map(|(module, _)| &module[..])
+        };
+        // Removes the modules whose imports are all removed, until none is left.
+        let mut left: BTreeMap<&[String], Vec<&[String]>> = BTreeMap::new();
+        for (module, paths) in &modules {
+            let imports = paths.iter().filter_map(defining);
+            let others = imports.filter(|import| *import != &module[..]);
+            // The module around a module names it, so an import from there is a cycle of the module itself.
+            let others = others.map(|import| match module.starts_with(import) {
+                true => &module[..],
+                false => import,
+            });
+            left.insert(module, others.collect());
+        }
+        loop {
+            let count = left.len();
+            let remaining: BTreeSet<&[String]> = left.keys().copied().collect();
+            left.retain(|_, imports| imports.iter().any(|import| remaining.contains(import)));
+            if left.len() == count {
+                break;
             }
-            let shown = Path::new(name).join("src").join(inside);
-            let mut file = File {
-                crate_name: name.replace('-', "_"),
-                layers,
-                path: &shown,
-                module: module_of(inside),
-                mistakes: &mut mistakes,
-            };
-            file.check_items(&parsed.items);
+        }
+        for (module, imports) in &left {
+            let imports = imports.iter().filter(|import| left.contains_key(*import));
+            let imports: BTreeSet<String> = imports.map(|import| import.join("::")).collect();
+            mistakes.push(format!(
+                "{name}: {} imports from {imports:?}",
+                module.join("::")
+            ));
         }
     }
-    let mut report = String::new();
-    for mistake in &mistakes {
-        writeln!(report, "{mistake}").unwrap();
-    }
-    assert!(
-        mistakes.is_empty(),
-        "{} paths go up:\n{report}",
-        mistakes.len()
-    );
+    no_mistakes(&mistakes, "modules are in or above a cycle");
 }

@@ -30,12 +30,14 @@ pub use crate::saving::goal::Goal;
 /// [`arrays`](checkpoint::arrays()) reads a file without a template. [`CheckpointFolder`](checkpoint::CheckpointFolder) keeps the last and
 /// the best checkpoints of a training run.
 pub mod checkpoint {
-    pub use crate::loading::arrays::{Blank, arrays, arrays_where, ndarrays, nested_arrays};
+    pub use crate::loading::arrays::{arrays, arrays_where, nested_arrays};
+    pub use crate::loading::blank::{Blank, ndarrays};
     pub use crate::loading::entries::{Entry, headers, inspect, metadata};
     pub use crate::loading::load::{load, load_leaves, load_with};
     pub use crate::loading::location::{Bytes, Location};
     pub use crate::loading::options::LoadOptions;
-    pub use crate::names::weight_names::{WeightLayout, WeightNames};
+    pub use crate::names::layers::WeightLayout;
+    pub use crate::names::weight_names::WeightNames;
     pub use crate::report::error::CheckpointError;
     pub use crate::report::guess::OtherPrefix;
     pub use crate::report::load_report::{Converted, LoadReport, OtherEpsilon};
@@ -49,7 +51,8 @@ pub mod checkpoint {
 ///
 /// [`checkpoint::load`](crate::checkpoint::load()) and the other functions that read checkpoints accept the path of the folder.
 pub mod parts {
-    pub use crate::saving::divided::{DividedLeaves, LeafPart, ReadPart, Writers, save_parts};
+    pub use crate::saving::divided::{DividedLeaves, LeafPart, Writers, save_parts};
+    pub use crate::saving::part_file::ReadPart;
 }
 
 /// Reads and writes NumPy's files of arrays, `.npy`.

@@ -7,8 +7,6 @@ use pytree_store::checkpoint::{CheckpointError, LoadOptions, LoadReport, Locatio
 use pytree_transform::{Tensor, eval_shape};
 
 use crate::checkpoint::blank::Blank;
-#[cfg(doc)]
-use crate::checkpoint::load_with;
 
 /// Loads a file as the value that `build` would return, without a template: `build` is traced with the random streams as its argument
 /// (see [`eval_shape`]), so no random number is computed, and no memory is allocated for it. The loaded tensors are on the host.
@@ -32,7 +30,7 @@ use crate::checkpoint::load_with;
 /// ```
 ///
 /// # Errors
-/// Returns the errors of [`load_with`].
+/// Returns the errors of [`load_with`](pytree_store::checkpoint::load_with).
 ///
 /// # Panics
 /// If `build` panics, for instance because it reads the elements of a tensor.

@@ -6,10 +6,11 @@ use pytree_core::PytreeOf;
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
+use crate::data::error::DataError;
 use crate::data::order::Order;
+use crate::data::position::Position;
 use crate::data::prefetch::{Plan, Supply};
 use crate::data::source::{Arrays, Padded, Source};
-use crate::data::{DataError, Position};
 use pytree_nn::Key;
 
 /// What happens with the last batch of an epoch if it has fewer examples than the others.

@@ -6,7 +6,8 @@ use pytree_core::{KeyPath, TreeError};
 use pytree_transform::{AbstractArray, TensorError};
 use thiserror::Error;
 
-use crate::data::SourceError;
+/// The error of a [`Source`]: any error type that may be sent to another thread.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Batches cannot be made, or a batch cannot be read.
 #[derive(Error)]

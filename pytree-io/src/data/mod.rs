@@ -18,6 +18,6 @@ mod prefetch;
 mod source;
 
 pub use batches::{Batches, BatchesOf, LastBatch};
-pub use error::DataError;
+pub use error::{DataError, SourceError};
 pub use position::Position;
-pub use source::{Arrays, Batch, Examples, Padded, Source, SourceError, examples};
+pub use source::{Arrays, Batch, Examples, Padded, Source, examples};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pytree_transform::raw::check_memory;
 use pytree_transform::{AbstractArray, DType};
 
-use crate::data::DataError;
+use crate::data::error::DataError;
 use crate::data::source::reserved;
 use pytree_nn::Key;
 

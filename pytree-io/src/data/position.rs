@@ -3,7 +3,7 @@
 use pytree_core::Module;
 use pytree_transform::Tensor;
 
-use crate::data::DataError;
+use crate::data::error::DataError;
 use pytree_nn::Key;
 
 /// The next batch of a training loop: the index of an epoch, and the index of the batch in this epoch.

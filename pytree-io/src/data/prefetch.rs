@@ -10,9 +10,10 @@ use std::thread;
 use pytree_core::tree;
 use pytree_transform::Tensor;
 
+use crate::data::error::DataError;
 use crate::data::order::Positions;
+use crate::data::source::Source;
 use crate::data::source::running_example;
-use crate::data::{DataError, Source};
 
 /// The batches of an epoch that are still to be read.
 pub(super) struct Plan<S> {

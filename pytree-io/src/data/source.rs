@@ -1,17 +1,13 @@
 //! Where examples come from: arrays in memory, a function, or a type of the user.
 
 use std::cell::Cell;
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::{KeyPath, PytreeOf, tree};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
-use crate::data::DataError;
-
-/// The error of a [`Source`]: any error type that may be sent to another thread.
-pub type SourceError = Box<dyn Error + Send + Sync>;
+use crate::data::error::{DataError, SourceError};
 
 /// A batch, or an example, that generic training code passes to compiled functions, clones and sends to other threads.
 /// Use this trait as the bound of functions that accept batches of any type, as [`Model`](pytree_nn::Model) is the bound for

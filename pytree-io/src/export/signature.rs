@@ -6,7 +6,8 @@ use pytree_core::ElementType;
 use pytree_transform::{AbstractArray, DType, StableHlo};
 use serde_json::{Map, Value, json};
 
-use crate::export::{ExportError, Exported, NamedArray};
+use crate::export::error::ExportError;
+use crate::export::program::{Exported, NamedArray};
 
 /// The version of the format that this library writes.
 const VERSION: u32 = 1;

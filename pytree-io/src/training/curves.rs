@@ -6,8 +6,9 @@ use std::path::Path;
 
 use pytree_derive::panicking_twin;
 
+use crate::training::error::TrainingError;
+use crate::training::metrics_log::MetricsRecord;
 use crate::training::ticks::ticks;
-use crate::training::{MetricsRecord, TrainingError};
 use pytree_store::files;
 
 /// The size of the picture of one diagram, and the margins around its curves, in pixels.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::training::TrainingError;
+use crate::training::error::TrainingError;
 use pytree_store::files;
 
 /// The metrics of one step, read from a file.

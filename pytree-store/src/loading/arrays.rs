@@ -2,23 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use half::{bf16, f16};
-use ndarray::ArrayD;
-use pytree_core::leaf::{ArrayLeaf, LeafError, ReadRegion};
-use pytree_core::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf, Tree, TreeBuilder};
-use safetensors::tensor::TensorInfo;
+use pytree_core::{AnyLeaf, ArrayLeaf, Tree, TreeBuilder};
 
 use crate::format::bytes::dtype_of;
+use crate::loading::blank::{Blank, blank_of, ndarrays};
 use crate::loading::entries::{Entry, entries};
 use crate::loading::location::Location;
 use crate::loading::reading::{Part, Plan, Reading, Targets};
 use crate::loading::source::Source;
 use crate::names::arrangement::Arrangement;
 use crate::report::error::CheckpointError;
-
-/// Returns a leaf that describes an array, and whose [`refilled`](ArrayLeaf::refilled) returns the array. Returns `None` if the library
-/// of the arrays has no such dtype.
-pub type Blank<'b> = dyn Fn(&ArrayInfo) -> Option<Box<dyn ArrayLeaf>> + 'b;
 
 /// Loads the arrays of a safetensors file, or of a folder with an index, by their names, without a template. They are arrays of ndarray
 /// with dynamic dimensions, such as `ArrayD<f32>`.
@@ -104,56 +97,6 @@ fn chosen(
         arrays.insert(names[leaf].clone(), AnyLeaf::from_boxed(array));
     })?;
     Ok(arrays)
-}
-
-/// Returns the blank of a stored array.
-pub(super) fn blank_of(info: &TensorInfo, blank: &Blank<'_>) -> Option<Box<dyn ArrayLeaf>> {
-    blank(&ArrayInfo {
-        element: dtype_of(info.dtype)?,
-        shape: info.shape.clone(),
-    })
-}
-
-/// Returns the blank of an array of ndarray.
-#[allow(clippy::unnecessary_wraps, reason = "other libraries lack dtypes")]
-pub fn ndarrays(info: &ArrayInfo) -> Option<Box<dyn ArrayLeaf>> {
-    Some(Box::new(Described(info.clone())))
-}
-
-/// The dtype and the shape of an array of ndarray.
-#[derive(Leaf, Clone, Debug)]
-struct Described(ArrayInfo);
-
-impl ArrayLeaf for Described {
-    fn info(&self) -> ArrayInfo<&[usize]> {
-        ArrayInfo {
-            element: self.0.element,
-            shape: &self.0.shape,
-        }
-    }
-    fn bytes(&self) -> Result<std::borrow::Cow<'_, [u8]>, LeafError> {
-        Err("a description of an array has no elements".into())
-    }
-    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        macro_rules! array {
-            ($($dtype:ident $element:ty)*) => {
-                match self.0.element {
-                    $(ElementType::$dtype => self.array::<$element>(read),)*
-                    other => Err(format!("ndarray has no elements of the dtype {other}").into()),
-                }
-            };
-        }
-        array!(Bool bool I8 i8 I16 i16 I32 i32 I64 i64 U8 u8 U16 u16 U32 u32 U64 u64 BF16 bf16 F16 f16 F32 f32 F64 f64)
-    }
-}
-
-impl Described {
-    fn array<T: Element>(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        let shape = &self.0.shape;
-        let whole: Vec<_> = shape.iter().map(|&length| 0..length).collect();
-        let elements = T::filled(self.0.len(), &mut |bytes| read(&whole, bytes))?;
-        Ok(Box::new(ArrayD::from_shape_vec(&shape[..], elements)?))
-    }
 }
 
 /// Loads the arrays of a safetensors file as a tree of dictionaries. The keys are the steps of the names between the

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::format::bytes::dtype_name;
 use crate::format::metadata::Metadata;
-use crate::loading::arrays::{Blank, blank_of, ndarrays};
+use crate::loading::blank::{Blank, blank_of, ndarrays};
 use crate::loading::location::Location;
 use crate::loading::source::{Source, metadata_of};
 use crate::report::error::CheckpointError;

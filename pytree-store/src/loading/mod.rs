@@ -1,6 +1,7 @@
 //! Reads checkpoints: finds where a file has each leaf of a template, and reads the elements to their places.
 
 pub(crate) mod arrays;
+pub(crate) mod blank;
 pub(crate) mod entries;
 pub(crate) mod layout;
 pub(crate) mod load;

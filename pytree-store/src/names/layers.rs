@@ -1,7 +1,26 @@
 //! How other libraries call the leaves of the layers of this library, and how they order the axes of these leaves.
 
 use crate::names::arrangement::{Heads, Order};
-use crate::names::weight_names::{Style, WeightLayout};
+
+/// Which library's names the leaves of layers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Own,
+    PyTorch,
+    Flax,
+}
+
+/// The order of the axes of weights in a file.
+///
+/// The order concerns all leaves with at least two axes, except for tables of embeddings, which have the same order in
+/// all libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightLayout {
+    /// `[out, in]` and `[out, in, kernel…]`: the linear layers and the convolutions of PyTorch.
+    OutputsFirst,
+    /// `[in, out]` and `[kernel…, in, out]`, as in this library: the layers of Flax, and `Conv1D` of GPT-2.
+    OutputsLast,
+}
 
 /// The name and the axes of a leaf in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

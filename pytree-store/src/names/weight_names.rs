@@ -3,29 +3,9 @@
 use std::fmt;
 
 use crate::names::arrangement::Arrangement;
-use crate::names::layers::{LeafStyle, default_epsilon};
+use crate::names::layers::{LeafStyle, Style, WeightLayout, default_epsilon};
 use crate::names::pattern::Pattern;
 use crate::report::mismatch::Mismatch;
-
-/// Which library's names the leaves of layers have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    Own,
-    PyTorch,
-    Flax,
-}
-
-/// The order of the axes of weights in a file.
-///
-/// The order concerns all leaves with at least two axes, except for tables of embeddings, which have the same order in
-/// all libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WeightLayout {
-    /// `[out, in]` and `[out, in, kernel…]`: the linear layers and the convolutions of PyTorch.
-    OutputsFirst,
-    /// `[in, out]` and `[kernel…, in, out]`, as in this library: the layers of Flax, and `Conv1D` of GPT-2.
-    OutputsLast,
-}
 
 /// The names and layouts of a model's leaves in the files of another library.
 ///

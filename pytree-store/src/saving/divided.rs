@@ -15,7 +15,7 @@ use crate::format::bytes::savable;
 use crate::format::metadata::Metadata;
 use crate::names::leaves::{names, places};
 use crate::report::error::CheckpointError;
-use crate::saving::part_file::{OwnPart, write_file};
+use crate::saving::part_file::{OwnPart, ReadPart, write_file};
 use crate::saving::save::{SaveOptions, checked_metadata, described};
 use crate::shards::index::{FAMILY, Index, file_name, remove_unused};
 use crate::shards::opening::StoredFolder;
@@ -35,10 +35,6 @@ pub trait Writers {
     /// The error of the connection.
     fn exchange(&self, number: i64) -> Result<Vec<i64>, LeafError>;
 }
-
-/// Returns the elements of a part as [`ArrayLeaf::bytes`] does, and calls the function with them.
-pub type ReadPart<'l> =
-    dyn Fn(&mut dyn FnMut(&[u8]) -> Result<(), LeafError>) -> Result<(), LeafError> + 'l;
 
 /// A part of an array that this process writes.
 pub struct LeafPart<'l> {

@@ -3,5 +3,5 @@
 pub(crate) mod divided;
 pub(crate) mod folder;
 pub(crate) mod goal;
-mod part_file;
+pub(crate) mod part_file;
 pub(crate) mod save;

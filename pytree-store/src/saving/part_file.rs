@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 
-use pytree_core::ElementType;
+use pytree_core::{ElementType, LeafError};
 use safetensors::tensor::Dtype;
 
 use crate::elements::bytes::little_endian;
 use crate::files::{Locked, Unfinished};
 use crate::format::metadata::quoted;
 use crate::report::error::CheckpointError;
-use crate::saving::divided::ReadPart;
 use crate::shards::part::{BLOCK, BLOCKS_KEY, PARTS_KEY, PartPlace, block_checksum, to_json};
 
 /// The number of bytes that are written at a time.
 const WRITTEN: usize = 1 << 16;
+
+/// Returns the elements of a part as [`ArrayLeaf::bytes`](pytree_core::ArrayLeaf::bytes) does, and calls the function with them.
+pub type ReadPart<'l> =
+    dyn Fn(&mut dyn FnMut(&[u8]) -> Result<(), LeafError>) -> Result<(), LeafError> + 'l;
 
 /// A part that this process writes.
 pub(crate) struct OwnPart<'l> {

@@ -1,7 +1,7 @@
 //! Worker threads, sums, memory, suggestions and files, with stand-ins for what they need of the library. They are built in
 //! a second or two, and so are their mutants.
 
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[path = "../../../pytree-store/src/files/mod.rs"]
 pub mod files;

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use pytree_core::{ArrayInfo, ElementType};
 
-use crate::numpy::npy::NpyError;
+use crate::numpy::npy::error::NpyError;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// The longest header that is read, in bytes. NumPy itself reads at most 10,000 by default.

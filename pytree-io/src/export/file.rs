@@ -1,22 +1,13 @@
-//! Programs in StableHLO as files that other tools can read.
-//!
-//! A file consists of two lines of comments and the text of one module. MLIR ignores the comments, so every tool of
-//! MLIR can read the file. The first line names the format and its version. The second line lists the names, dtypes and
-//! shapes of the inputs and outputs in JSON. `docs/reference/formats.md` specifies both lines. The text contains all constants,
-//! so the file is complete.
+//! Writes and reads files of programs.
 
-mod error;
-mod signature;
-
-use std::fmt;
 use std::path::Path;
 
-use pytree_transform::{AbstractArray, StableHlo};
-
-use crate::export::signature::{read, written};
 use pytree_store::files;
+use pytree_transform::StableHlo;
 
-pub use error::ExportError;
+use crate::export::error::ExportError;
+use crate::export::program::Exported;
+use crate::export::signature::{read, written};
 
 /// Writes a module of StableHLO to a file, atomically.
 ///
@@ -75,58 +66,3 @@ pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
     })?;
     read(path, bytes)
 }
-
-/// A program in StableHLO that [`load`] read from a file.
-///
-/// To run the program, compile its [`text`](Self::text), for instance with `pytree_pjrt::Client::compile`. Then pass
-/// one buffer for each of the [`inputs`](Self::inputs), in their order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exported {
-    version: String,
-    inputs: Vec<NamedArray>,
-    outputs: Vec<NamedArray>,
-    text: String,
-}
-
-impl Exported {
-    /// Returns the version of StableHLO in which the text is written, for instance `1.9.0`. Later versions of StableHLO
-    /// can also read this text.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// Returns the arguments of the function `main`.
-    pub fn inputs(&self) -> &[NamedArray] {
-        &self.inputs
-    }
-
-    /// Returns the results of the function `main`.
-    pub fn outputs(&self) -> &[NamedArray] {
-        &self.outputs
-    }
-
-    /// Returns the text of the module.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-/// An input or output of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NamedArray {
-    /// The key path in the argument or in the result, or `value` if the argument or result is a single tensor. Other
-    /// programs may write names in another form.
-    pub name: String,
-    /// The dtype and the shape.
-    pub array: AbstractArray,
-}
-
-impl fmt::Display for NamedArray {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.array)
-    }
-}
-
-#[cfg(test)]
-mod tests;
