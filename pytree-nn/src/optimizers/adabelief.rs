@@ -4,14 +4,11 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::adam::CorrectedMean;
 use crate::optimizers::moments::{
-    correction, count_update, deviation, plus, running_mean, running_square_mean, two_states, zeros,
+    Corrections, count_update, deviation, each, plus, running_mean, running_square_mean, zeros,
 };
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{
-    AdamOptions, Chain, GradientTransformation, chain, scale_by_learning_rate,
-};
+use crate::optimizers::transformation::differing;
+use crate::optimizers::{AdamOptions, Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are the same as
@@ -55,10 +52,7 @@ pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn adabelief_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
-    chain([
-        scale_by_belief(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_belief(options).descend(learning_rate)
 }
 
 /// Divides the running mean of the gradients by the root of their running variance.
@@ -111,21 +105,22 @@ impl GradientTransformation for ScaleByBelief {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
+        let AdamOptions {
+            beta1,
+            beta2,
+            epsilon,
+            epsilon_root,
+            momentum,
+        } = self.options;
         let time = count_update(&mut self.count);
-        let options = self.options;
-        let mut corrected_mean = CorrectedMean::new(options.beta1, options.momentum, &time);
-        let mut variance_correction = correction(options.beta2, &time);
-        two_states(&mut self.mean, &mut self.variance)
-            .zip(gradients)
-            .map(|((mean, variance), gradient)| {
-                *mean = running_mean(mean, &gradient, options.beta1);
-                let error = &gradient - &*mean;
-                let around = running_square_mean(variance, &error, options.beta2);
-                *variance = plus(&around, options.epsilon_root);
-                let corrected = &*variance * variance_correction.of_type(gradient.dtype());
-                corrected_mean.of(mean, &gradient) / deviation(&corrected, 0.0, options.epsilon)
-            })
-            .collect()
+        let mut corrected = Corrections::new(beta1, beta2, momentum, &time);
+        let states = [&mut self.mean, &mut self.variance];
+        each(states, gradients, |[mean, variance], gradient| {
+            *mean = running_mean(mean, &gradient, beta1);
+            let error = &gradient - &*mean;
+            *variance = plus(&running_square_mean(variance, &error, beta2), epsilon_root);
+            let deviation = deviation(&corrected.square(variance), 0.0, epsilon);
+            corrected.mean(mean, &gradient) / deviation
+        })
     }
 }

@@ -4,10 +4,10 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{running_square_mean, two_states, zeros};
+use crate::optimizers::moments::{each, running_square_mean, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::transformation::differing;
+use crate::optimizers::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
@@ -57,10 +57,7 @@ pub fn adadelta(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn adadelta_with(learning_rate: impl Into<Schedule>, options: AdadeltaOptions) -> Chain {
-    chain([
-        scale_by_adadelta(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_adadelta(options).descend(learning_rate)
 }
 
 /// Multiplies gradients by the root mean square of past updates, and divides the products by the root mean square of
@@ -112,18 +109,14 @@ impl GradientTransformation for ScaleByAdadelta {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        let states = self.square_gradients.leaves().len();
-        check_number("states", states, gradients.len());
         let AdadeltaOptions { decay, epsilon } = self.options;
-        two_states(&mut self.square_gradients, &mut self.square_updates)
-            .zip(gradients)
-            .map(|((of_gradients, of_updates), gradient)| {
-                *of_gradients = running_square_mean(of_gradients, &gradient, decay);
-                let root = |mean: &Tensor| (mean + epsilon).sqrt();
-                let update = root(of_updates) / root(of_gradients) * gradient;
-                *of_updates = running_square_mean(of_updates, &update, decay);
-                update
-            })
-            .collect()
+        let root = |mean: &Tensor| (mean + epsilon).sqrt();
+        let states = [&mut self.square_gradients, &mut self.square_updates];
+        each(states, gradients, |[of_gradients, of_updates], gradient| {
+            *of_gradients = running_square_mean(of_gradients, &gradient, decay);
+            let update = root(of_updates) / root(of_gradients) * gradient;
+            *of_updates = running_square_mean(of_updates, &update, decay);
+            update
+        })
     }
 }

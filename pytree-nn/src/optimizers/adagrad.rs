@@ -4,10 +4,10 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::full;
+use crate::optimizers::moments::{each, full};
 use crate::optimizers::ranges::not_negative;
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::transformation::differing;
+use crate::optimizers::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
@@ -56,10 +56,7 @@ pub fn adagrad(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn adagrad_with(learning_rate: impl Into<Schedule>, options: AdagradOptions) -> Chain {
-    chain([
-        scale_by_sum_of_squares(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_sum_of_squares(options).descend(learning_rate)
 }
 
 /// Divides gradients by the root of the sum of all their squares.
@@ -109,15 +106,11 @@ impl GradientTransformation for ScaleBySumOfSquares {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.sums.leaves().len(), gradients.len());
-        let states = self.sums.leaves_mut().iter_mut().zip(gradients);
-        states
-            .map(|(sum, gradient)| {
-                *sum = &*sum + gradient.square();
-                let inverse = (&*sum + self.options.epsilon).rsqrt();
-                let is_positive = sum.greater(0.0);
-                is_positive.select(&inverse, Tensor::zeros_like(&inverse)) * gradient
-            })
-            .collect()
+        each([&mut self.sums], gradients, |[sum], gradient| {
+            *sum = &*sum + gradient.square();
+            let inverse = (&*sum + self.options.epsilon).rsqrt();
+            let is_positive = sum.greater(0.0);
+            is_positive.select(&inverse, Tensor::zeros_like(&inverse)) * gradient
+        })
     }
 }

@@ -6,10 +6,10 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{
-    correction, count_update, deviation, running_mean, running_square_mean, two_states, zeros,
+    Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Scalar, check_number, differing};
+use crate::optimizers::transformation::differing;
 use crate::optimizers::{
     Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
     scale_by_learning_rate,
@@ -100,10 +100,7 @@ pub fn adam(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
-    chain([
-        scale_by_adam(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_adam(options).descend(learning_rate)
 }
 
 /// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2). An update is the
@@ -222,63 +219,16 @@ pub struct ScaleByAdam {
 #[track_caller]
 pub fn scale_by_adam(options: AdamOptions) -> Chain {
     options.check("scale_by_adam");
-    let AdamOptions {
-        beta1,
-        beta2,
-        epsilon,
-        epsilon_root,
-        momentum,
-    } = options;
     Chain::of(ScaleByAdam {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
         square_mean: Tree::none(),
-        beta1: beta1.into(),
-        beta2: beta2.into(),
-        epsilon: epsilon.into(),
-        epsilon_root: epsilon_root.into(),
-        momentum,
+        beta1: options.beta1.into(),
+        beta2: options.beta2.into(),
+        epsilon: options.epsilon.into(),
+        epsilon_root: options.epsilon_root.into(),
+        momentum: options.momentum,
     })
-}
-
-/// The bias correction of the mean of the gradients, for Adam with either form of momentum.
-pub(super) struct CorrectedMean {
-    beta1: Hyperparameter,
-    /// The factor of the mean.
-    of_mean: Scalar,
-    /// The factor of the gradient, for Nesterov's momentum.
-    of_gradient: Option<Scalar>,
-}
-
-impl CorrectedMean {
-    pub(super) fn new(beta1: impl Into<Hyperparameter>, momentum: Momentum, time: &Tensor) -> Self {
-        let beta1 = beta1.into();
-        let (of_mean, of_gradient) = match momentum {
-            Momentum::Classical => (correction(&beta1, time), None),
-            Momentum::Nesterov => {
-                let of_mean = correction(&beta1, &(time + 1.0));
-                (of_mean, Some(correction(&beta1, time)))
-            }
-        };
-        Self {
-            beta1,
-            of_mean,
-            of_gradient,
-        }
-    }
-
-    /// Returns m̂ for a mean and a gradient.
-    pub(super) fn of(&mut self, mean: &Tensor, gradient: &Tensor) -> Tensor {
-        let dtype = gradient.dtype();
-        let corrected = mean * self.of_mean.of_type(dtype);
-        match &mut self.of_gradient {
-            None => corrected,
-            Some(factor) => {
-                let gradient = gradient * factor.of_type(dtype);
-                running_mean(&corrected, &gradient, &self.beta1)
-            }
-        }
-    }
 }
 
 impl GradientTransformation for ScaleByAdam {
@@ -292,21 +242,16 @@ impl GradientTransformation for ScaleByAdam {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
         let time = count_update(&mut self.count);
-        let mut corrected_mean = CorrectedMean::new(&self.beta1, self.momentum, &time);
-        let mut square_correction = correction(&self.beta2, &time);
-        two_states(&mut self.mean, &mut self.square_mean)
-            .zip(gradients)
-            .map(|((mean, square_mean), gradient)| {
-                let dtype = gradient.dtype();
-                *mean = running_mean(mean, &gradient, &self.beta1);
-                *square_mean = running_square_mean(square_mean, &gradient, &self.beta2);
-                let square = &*square_mean * square_correction.of_type(dtype);
-                let deviation = deviation(&square, &self.epsilon_root, &self.epsilon);
-                corrected_mean.of(mean, &gradient) / deviation
-            })
-            .collect()
+        let mut corrected = Corrections::new(&self.beta1, &self.beta2, self.momentum, &time);
+        let states = [&mut self.mean, &mut self.square_mean];
+        each(states, gradients, |[mean, square_mean], gradient| {
+            *mean = running_mean(mean, &gradient, &self.beta1);
+            *square_mean = running_square_mean(square_mean, &gradient, &self.beta2);
+            let square = corrected.square(square_mean);
+            let deviation = deviation(&square, &self.epsilon_root, &self.epsilon);
+            corrected.mean(mean, &gradient) / deviation
+        })
     }
 
     fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {

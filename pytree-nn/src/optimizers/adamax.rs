@@ -1,19 +1,19 @@
 //! Adamax: Adam with the maximum norm.
 
 use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
+use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{correction, count_update, running_mean, two_states, zeros};
+use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
 use crate::optimizers::ranges::{below_one, fraction, not_negative};
-use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::transformation::differing;
 use crate::optimizers::{
     Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain, scale_by_learning_rate,
 };
 use crate::schedules::Schedule;
 
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdamaxOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,
@@ -61,10 +61,7 @@ pub fn adamax(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -> Chain {
-    chain([
-        scale_by_adamax(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_adamax(options).descend(learning_rate)
 }
 
 /// Returns [`adamax`] with a decoupled weight decay, like [`adamw`](crate::adamw). In `optax.adamaxw`, the default
@@ -98,11 +95,7 @@ struct ScaleByAdamax {
     #[state(OptState)]
     maximum: Tree<Tensor>,
     #[r#static]
-    beta1: f64,
-    #[r#static]
-    beta2: f64,
-    #[r#static]
-    epsilon: f64,
+    options: AdamaxOptions,
 }
 
 /// Returns Adamax without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization",
@@ -124,18 +117,11 @@ pub fn scale_by_adamax(options: AdamaxOptions) -> Chain {
     below_one("scale_by_adamax", "beta1", options.beta1);
     fraction("scale_by_adamax", "beta2", options.beta2);
     not_negative("scale_by_adamax", "epsilon", options.epsilon);
-    let AdamaxOptions {
-        beta1,
-        beta2,
-        epsilon,
-    } = options;
     Chain::of(ScaleByAdamax {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
         maximum: Tree::none(),
-        beta1,
-        beta2,
-        epsilon,
+        options,
     })
 }
 
@@ -150,16 +136,13 @@ impl GradientTransformation for ScaleByAdamax {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
-        let time = count_update(&mut self.count);
-        let mut mean_correction = correction(self.beta1, &time);
-        two_states(&mut self.mean, &mut self.maximum)
-            .zip(gradients)
-            .map(|((mean, maximum), gradient)| {
-                *mean = running_mean(mean, &gradient, self.beta1);
-                *maximum = (gradient.abs() + self.epsilon).maximum(&*maximum * self.beta2);
-                &*mean * mean_correction.of_type(gradient.dtype()) / &*maximum
-            })
-            .collect()
+        let options = self.options;
+        let mut mean_correction = correction(options.beta1, &count_update(&mut self.count));
+        let states = [&mut self.mean, &mut self.maximum];
+        each(states, gradients, |[mean, maximum], gradient| {
+            *mean = running_mean(mean, &gradient, options.beta1);
+            *maximum = (gradient.abs() + options.epsilon).maximum(&*maximum * options.beta2);
+            &*mean * mean_correction.of_type(gradient.dtype()) / &*maximum
+        })
     }
 }

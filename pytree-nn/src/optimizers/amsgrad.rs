@@ -5,11 +5,11 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{
-    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+    correction, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Scalar, check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::transformation::{Scalar, differing};
+use crate::optimizers::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the
@@ -23,7 +23,7 @@ pub enum BiasCorrection {
 }
 
 /// The options of [`amsgrad_with`] and [`scale_by_amsgrad`], with the defaults of `optax.amsgrad`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AmsgradOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,
@@ -80,10 +80,7 @@ pub fn amsgrad(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn amsgrad_with(learning_rate: impl Into<Schedule>, options: AmsgradOptions) -> Chain {
-    chain([
-        scale_by_amsgrad(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_amsgrad(options).descend(learning_rate)
 }
 
 /// Divides the running mean of the gradients by the root of the largest mean square.
@@ -98,17 +95,7 @@ struct ScaleByAmsgrad {
     #[state(OptState)]
     largest: Tree<Tensor>,
     #[r#static]
-    beta1: f64,
-    #[r#static]
-    beta2: f64,
-    #[r#static]
-    epsilon: f64,
-    #[r#static]
-    epsilon_root: f64,
-    #[r#static]
-    mean_correction: BiasCorrection,
-    #[r#static]
-    square_correction: BiasCorrection,
+    options: AmsgradOptions,
 }
 
 /// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm
@@ -132,25 +119,12 @@ pub fn scale_by_amsgrad(options: AmsgradOptions) -> Chain {
     below_one("scale_by_amsgrad", "beta2", options.beta2);
     not_negative("scale_by_amsgrad", "epsilon", options.epsilon);
     not_negative("scale_by_amsgrad", "epsilon_root", options.epsilon_root);
-    let AmsgradOptions {
-        beta1,
-        beta2,
-        epsilon,
-        epsilon_root,
-        mean_correction,
-        square_correction,
-    } = options;
     Chain::of(ScaleByAmsgrad {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
         square_mean: Tree::none(),
         largest: Tree::none(),
-        beta1,
-        beta2,
-        epsilon,
-        epsilon_root,
-        mean_correction,
-        square_correction,
+        options,
     })
 }
 
@@ -166,30 +140,28 @@ impl GradientTransformation for ScaleByAmsgrad {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
+        let options = self.options;
         let time = count_update(&mut self.count);
         let of = |wanted: BiasCorrection, beta: f64| {
             (wanted == BiasCorrection::Corrected).then(|| correction(beta, &time))
         };
-        let mut mean_correction = of(self.mean_correction, self.beta1);
-        let mut square_correction = of(self.square_correction, self.beta2);
-        let means = self.mean.leaves_mut().iter_mut();
-        let squares = self.square_mean.leaves_mut().iter_mut();
-        let states = means.zip(squares).zip(self.largest.leaves_mut());
-        states
-            .zip(gradients)
-            .map(|(((mean, square_mean), largest), gradient)| {
-                let dtype = gradient.dtype();
-                *mean = running_mean(mean, &gradient, self.beta1);
-                *square_mean = running_square_mean(square_mean, &gradient, self.beta2);
-                let corrected = |mean: &Tensor, factor: &mut Option<Scalar>| match factor {
-                    Some(factor) => mean * factor.of_type(dtype),
-                    None => mean.clone(),
-                };
+        let mut mean_correction = of(options.mean_correction, options.beta1);
+        let mut square_correction = of(options.square_correction, options.beta2);
+        let corrected = |mean: &Tensor, factor: &mut Option<Scalar>| match factor {
+            Some(factor) => mean * factor.of_type(mean.dtype()),
+            None => mean.clone(),
+        };
+        let states = [&mut self.mean, &mut self.square_mean, &mut self.largest];
+        each(
+            states,
+            gradients,
+            |[mean, square_mean, largest], gradient| {
+                *mean = running_mean(mean, &gradient, options.beta1);
+                *square_mean = running_square_mean(square_mean, &gradient, options.beta2);
                 *largest = largest.maximum(corrected(square_mean, &mut square_correction));
-                corrected(mean, &mut mean_correction)
-                    / deviation(largest, self.epsilon_root, self.epsilon)
-            })
-            .collect()
+                let deviation = deviation(largest, options.epsilon_root, options.epsilon);
+                corrected(mean, &mut mean_correction) / deviation
+            },
+        )
     }
 }

@@ -5,9 +5,9 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
 use crate::optimizers::ranges::{below_one, fraction};
-use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::transformation::differing;
 use crate::optimizers::{BiasCorrection, Chain, GradientTransformation};
 
 /// Replaces gradients by their running mean.
@@ -73,25 +73,16 @@ impl GradientTransformation for Ema {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
         let is_corrected = self.bias_correction == BiasCorrection::Corrected;
-        let mut factor = if is_corrected {
-            let time = count_update(&mut self.count);
-            Some(correction(&self.decay, &time))
-        } else {
-            self.count = &self.count + 1;
-            None
-        };
-        let states = self.mean.leaves_mut().iter_mut().zip(gradients);
-        states
-            .map(|(mean, gradient)| {
-                *mean = running_mean(mean, &gradient, &self.decay);
-                match &mut factor {
-                    Some(factor) => &*mean * factor.of_type(gradient.dtype()),
-                    None => mean.clone(),
-                }
-            })
-            .collect()
+        let mut factor = is_corrected.then(|| correction(&self.decay, &time));
+        each([&mut self.mean], gradients, |[mean], gradient| {
+            *mean = running_mean(mean, &gradient, &self.decay);
+            match &mut factor {
+                Some(factor) => &*mean * factor.of_type(gradient.dtype()),
+                None => mean.clone(),
+            }
+        })
     }
 
     fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {

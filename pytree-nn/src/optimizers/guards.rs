@@ -5,8 +5,9 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::NamedHyperparameter;
+use crate::optimizers::moments::each;
 use crate::optimizers::norm::joint_norm;
-use crate::optimizers::transformation::{Scalar, check_number, keep_states_where};
+use crate::optimizers::transformation::{Scalar, keep_states_where};
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
 
@@ -38,15 +39,11 @@ impl GradientTransformation for ZeroNans {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.found_nan.leaves().len(), gradients.len());
-        let states = self.found_nan.leaves_mut().iter_mut().zip(gradients);
-        states
-            .map(|(found, gradient)| {
-                let is_nan = gradient.isnan();
-                *found = is_nan.any();
-                is_nan.select(Tensor::zeros_like(&gradient), &gradient)
-            })
-            .collect()
+        each([&mut self.found_nan], gradients, |[found], gradient| {
+            let is_nan = gradient.isnan();
+            *found = is_nan.any();
+            is_nan.select(Tensor::zeros_like(&gradient), &gradient)
+        })
     }
 }
 

@@ -5,9 +5,9 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{running_mean, zeros};
+use crate::optimizers::moments::{each, running_mean, zeros};
 use crate::optimizers::ranges::fraction;
-use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::transformation::differing;
 use crate::optimizers::{
     BiasCorrection, Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain,
     ema_with, scale_by_learning_rate,
@@ -182,16 +182,12 @@ impl GradientTransformation for ScaleByLion {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
         self.count = &self.count + 1;
-        let states = self.mean.leaves_mut().iter_mut().zip(gradients);
-        states
-            .map(|(mean, gradient)| {
-                let update = running_mean(mean, &gradient, &self.beta1).sign();
-                *mean = running_mean(mean, &gradient, &self.beta2);
-                update
-            })
-            .collect()
+        each([&mut self.mean], gradients, |[mean], gradient| {
+            let update = running_mean(mean, &gradient, &self.beta1).sign();
+            *mean = running_mean(mean, &gradient, &self.beta2);
+            update
+        })
     }
 
     fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {

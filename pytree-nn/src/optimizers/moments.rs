@@ -1,11 +1,11 @@
 //! Running means of gradients, and the correction of their bias.
 
 use pytree_core::Tree;
-use pytree_core::bug::pairs;
 use pytree_transform::{DType, Tensor};
 
 use crate::hyperparameter::Hyperparameter;
-use crate::optimizers::transformation::Scalar;
+use crate::optimizers::Momentum;
+use crate::optimizers::transformation::{Scalar, check_number};
 
 /// Returns a tensor of zeros for each parameter. The tensor has the shape and the dtype of the parameter.
 pub(super) fn zeros(parameters: &Tree<Tensor>) -> Tree<Tensor> {
@@ -63,11 +63,70 @@ pub(super) fn plus(tensor: &Tensor, number: f64) -> Tensor {
     Hyperparameter::from(number).added_to(tensor)
 }
 
-/// Returns both states of each parameter.
-pub(super) fn two_states<'s>(
-    first: &'s mut Tree<Tensor>,
-    second: &'s mut Tree<Tensor>,
-) -> impl Iterator<Item = (&'s mut Tensor, &'s mut Tensor)> {
-    let (first, second) = (first.leaves_mut(), second.leaves_mut());
-    pairs(first, second, "two states for each parameter")
+/// The factors that correct the bias of Adam's means m of the gradients and v of their squares: m̂ and v̂ in the formulas.
+pub(super) struct Corrections {
+    beta1: Hyperparameter,
+    of_mean: Scalar,
+    /// The factor of the gradient in m̂, for Nesterov's momentum.
+    of_gradient: Option<Scalar>,
+    of_square: Scalar,
+}
+
+impl Corrections {
+    pub(super) fn new(
+        beta1: impl Into<Hyperparameter>,
+        beta2: impl Into<Hyperparameter>,
+        momentum: Momentum,
+        time: &Tensor,
+    ) -> Self {
+        let beta1 = beta1.into();
+        let (of_mean, of_gradient) = match momentum {
+            Momentum::Classical => (correction(&beta1, time), None),
+            Momentum::Nesterov => {
+                let of_mean = correction(&beta1, &(time + 1.0));
+                (of_mean, Some(correction(&beta1, time)))
+            }
+        };
+        Self {
+            beta1,
+            of_mean,
+            of_gradient,
+            of_square: correction(beta2, time),
+        }
+    }
+
+    /// Returns m̂ for the mean m and a gradient.
+    pub(super) fn mean(&mut self, mean: &Tensor, gradient: &Tensor) -> Tensor {
+        let dtype = gradient.dtype();
+        let corrected = mean * self.of_mean.of_type(dtype);
+        match &mut self.of_gradient {
+            None => corrected,
+            Some(factor) => {
+                let gradient = gradient * factor.of_type(dtype);
+                running_mean(&corrected, &gradient, &self.beta1)
+            }
+        }
+    }
+
+    /// Returns v̂ for the mean square v.
+    pub(super) fn square(&mut self, square_mean: &Tensor) -> Tensor {
+        square_mean * self.of_square.of_type(square_mean.dtype())
+    }
+}
+
+/// Returns the update of each gradient by `rule`, which also receives the states of the parameter and replaces them.
+///
+/// # Panics
+/// If the number of gradients differs from the number of parameters.
+pub(super) fn each<const N: usize>(
+    states: [&mut Tree<Tensor>; N],
+    gradients: Vec<Tensor>,
+    mut rule: impl FnMut([&mut Tensor; N], Tensor) -> Tensor,
+) -> Vec<Tensor> {
+    let mut states = states.map(Tree::leaves_mut);
+    check_number("states", states[0].len(), gradients.len());
+    let gradients = gradients.into_iter().enumerate();
+    gradients
+        .map(|(at, gradient)| rule(states.each_mut().map(|states| &mut states[at]), gradient))
+        .collect()
 }

@@ -4,10 +4,10 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{deviation, two_states, zeros};
+use crate::optimizers::moments::{deviation, each, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
@@ -66,10 +66,7 @@ pub fn novograd(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn novograd_with(learning_rate: impl Into<Schedule>, options: NovogradOptions) -> Chain {
-    chain([
-        scale_by_novograd(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_novograd(options).descend(learning_rate)
 }
 
 /// Sums gradients that are divided by their running norm.
@@ -128,24 +125,24 @@ impl GradientTransformation for ScaleByNovograd {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.sums.leaves().len(), gradients.len());
+        check_number("parameters", parameters.len(), gradients.len());
         let is_first = self.count.equal(0);
         self.count = &self.count + 1;
         let options = self.options;
-        two_states(&mut self.sums, &mut self.square_norm)
-            .zip(gradients.iter().zip(parameters))
-            .map(|((sum, square_norm), (gradient, parameter))| {
-                let square = gradient.square().sum();
-                let mean = &*square_norm * options.beta2 + &square * (1.0 - options.beta2);
-                *square_norm = is_first.select(&square, &mean);
-                let deviation = deviation(square_norm, options.epsilon_root, options.epsilon);
-                let mut normalized = gradient / deviation;
-                if options.weight_decay != 0.0 {
-                    normalized += parameter * options.weight_decay;
-                }
-                *sum = &*sum * options.beta1 + normalized;
-                sum.clone()
-            })
-            .collect()
+        let mut parameters = parameters.iter();
+        let states = [&mut self.sums, &mut self.square_norm];
+        each(states, gradients, |[sum, square_norm], gradient| {
+            let square = gradient.square().sum();
+            let mean = &*square_norm * options.beta2 + &square * (1.0 - options.beta2);
+            *square_norm = is_first.select(&square, &mean);
+            let deviation = deviation(square_norm, options.epsilon_root, options.epsilon);
+            let mut normalized = gradient / deviation;
+            let parameter = parameters.next();
+            if let Some(parameter) = parameter.filter(|_| options.weight_decay != 0.0) {
+                normalized += parameter * options.weight_decay;
+            }
+            *sum = &*sum * options.beta1 + normalized;
+            sum.clone()
+        })
     }
 }

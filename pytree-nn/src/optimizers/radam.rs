@@ -4,15 +4,12 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::adam::CorrectedMean;
 use crate::optimizers::moments::{
-    correction, count_update, deviation, running_mean, running_square_mean, two_states, zeros,
+    Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::finite;
-use crate::optimizers::transformation::{Scalar, check_number, differing};
-use crate::optimizers::{
-    AdamOptions, Chain, GradientTransformation, chain, scale_by_learning_rate,
-};
+use crate::optimizers::transformation::{Scalar, differing};
+use crate::optimizers::{AdamOptions, Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
@@ -62,10 +59,7 @@ pub fn radam(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn radam_with(learning_rate: impl Into<Schedule>, options: RadamOptions) -> Chain {
-    chain([
-        scale_by_radam(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_radam(options).descend(learning_rate)
 }
 
 /// Rectifies the updates of Adam: see [`scale_by_radam`].
@@ -136,24 +130,19 @@ impl GradientTransformation for ScaleByRadam {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
         let time = count_update(&mut self.count);
         let adam = self.options.adam;
         let (is_rectified, mut factor) = self.rectification(&time);
-        let mut corrected_mean = CorrectedMean::new(adam.beta1, adam.momentum, &time);
-        let mut square_correction = correction(adam.beta2, &time);
-        two_states(&mut self.mean, &mut self.square_mean)
-            .zip(gradients)
-            .map(|((mean, square_mean), gradient)| {
-                let dtype = gradient.dtype();
-                *mean = running_mean(mean, &gradient, adam.beta1);
-                *square_mean = running_square_mean(square_mean, &gradient, adam.beta2);
-                let mean = corrected_mean.of(mean, &gradient);
-                let square = &*square_mean * square_correction.of_type(dtype);
-                let deviation = deviation(&square, adam.epsilon_root, adam.epsilon);
-                let rectified = factor.of_type(dtype) * &mean / deviation;
-                is_rectified.select(&rectified, &mean)
-            })
-            .collect()
+        let mut corrected = Corrections::new(adam.beta1, adam.beta2, adam.momentum, &time);
+        let states = [&mut self.mean, &mut self.square_mean];
+        each(states, gradients, |[mean, square_mean], gradient| {
+            *mean = running_mean(mean, &gradient, adam.beta1);
+            *square_mean = running_square_mean(square_mean, &gradient, adam.beta2);
+            let mean = corrected.mean(mean, &gradient);
+            let square = corrected.square(square_mean);
+            let deviation = deviation(&square, adam.epsilon_root, adam.epsilon);
+            let rectified = factor.of_type(gradient.dtype()) * &mean / deviation;
+            is_rectified.select(&rectified, &mean)
+        })
     }
 }

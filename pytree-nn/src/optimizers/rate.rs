@@ -6,7 +6,7 @@ use pytree_transform::Tensor;
 use crate::optimizers::ranges::{finite, finite_constant, strength};
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::transformation::Scalar;
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::optimizers::{Chain, GradientTransformation, OptimizerError, chain};
 use crate::schedules::Schedule;
 
 /// Returns stochastic gradient descent: p ← p - `learning_rate` · g. See [`sgd_momentum`](crate::sgd_momentum) for
@@ -26,6 +26,14 @@ use crate::schedules::Schedule;
 #[track_caller]
 pub fn sgd(learning_rate: impl Into<Schedule>) -> Chain {
     scale_by_learning_rate(learning_rate)
+}
+
+impl Chain {
+    /// Returns the chain, followed by [`scale_by_learning_rate`].
+    #[track_caller]
+    pub(super) fn descend(self, learning_rate: impl Into<Schedule>) -> Self {
+        chain([self, scale_by_learning_rate(learning_rate)])
+    }
 }
 
 /// Multiplies gradients by the negative learning rate: see [`scale_by_learning_rate`].

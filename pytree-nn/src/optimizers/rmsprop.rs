@@ -5,10 +5,10 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{
-    correction, count_update, full, plus, running_mean, running_square_mean, zeros,
+    correction, count_update, each, full, plus, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, fraction, not_negative};
-use crate::optimizers::transformation::{Scalar, check_number, differing};
+use crate::optimizers::transformation::{Scalar, differing};
 use crate::optimizers::{
     BiasCorrection, Chain, GradientTransformation, Momentum, chain, scale_by_learning_rate, trace,
 };
@@ -169,7 +169,6 @@ impl GradientTransformation for ScaleByRms {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.square_mean.leaves().len(), gradients.len());
         let options = self.options;
         let time = self.count.as_mut().map(count_update);
         let mut factor: Option<Scalar> = time.map(|time| correction(options.decay, &time));
@@ -178,9 +177,10 @@ impl GradientTransformation for ScaleByRms {
             None => mean.clone(),
         };
         let mut means = self.mean.as_mut().map(|mean| mean.leaves_mut().iter_mut());
-        let states = self.square_mean.leaves_mut().iter_mut().zip(gradients);
-        states
-            .map(|(square_mean, gradient)| {
+        each(
+            [&mut self.square_mean],
+            gradients,
+            |[square_mean], gradient| {
                 *square_mean = running_square_mean(square_mean, &gradient, options.decay);
                 let mut square = corrected(square_mean);
                 if let Some(mean) = means.as_mut().and_then(Iterator::next) {
@@ -191,7 +191,7 @@ impl GradientTransformation for ScaleByRms {
                     EpsilonPlace::InsideRoot => plus(&square, options.epsilon).rsqrt() * gradient,
                     EpsilonPlace::OutsideRoot => gradient / plus(&square.sqrt(), options.epsilon),
                 }
-            })
-            .collect()
+            },
+        )
     }
 }

@@ -5,9 +5,10 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
+use crate::optimizers::moments::{each, zeros};
 use crate::optimizers::ranges::fraction;
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::transformation::differing;
+use crate::optimizers::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
 
 /// How an update is computed from the weighted sum t of past gradients: see [`trace`].
@@ -34,10 +35,7 @@ pub enum Momentum {
 #[doc(alias("optax.sgd", "torch.optim.SGD"))]
 #[track_caller]
 pub fn sgd_momentum(learning_rate: impl Into<Schedule>, decay: f64, momentum: Momentum) -> Chain {
-    chain([
-        trace(decay, momentum),
-        scale_by_learning_rate(learning_rate),
-    ])
+    trace(decay, momentum).descend(learning_rate)
 }
 
 /// Sums past gradients with decaying weights: see [`trace`].
@@ -69,7 +67,7 @@ pub fn trace(decay: f64, momentum: Momentum) -> Chain {
 
 impl GradientTransformation for Trace {
     fn init(&mut self, parameters: &Tree<Tensor>) {
-        self.sums = parameters.map(Tensor::zeros_like);
+        self.sums = zeros(parameters);
     }
 
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
@@ -77,20 +75,13 @@ impl GradientTransformation for Trace {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.sums.leaves().len(), gradients.len());
-        let (decay, momentum) = (self.decay.clone(), self.momentum);
-        self.sums
-            .leaves_mut()
-            .iter_mut()
-            .zip(gradients)
-            .map(|(sum, gradient)| {
-                *sum = &gradient + decay.times(sum);
-                match momentum {
-                    Momentum::Classical => sum.clone(),
-                    Momentum::Nesterov => gradient + decay.times(sum),
-                }
-            })
-            .collect()
+        each([&mut self.sums], gradients, |[sum], gradient| {
+            *sum = &gradient + self.decay.times(sum);
+            match self.momentum {
+                Momentum::Classical => sum.clone(),
+                Momentum::Nesterov => gradient + self.decay.times(sum),
+            }
+        })
     }
 
     fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {

@@ -4,12 +4,10 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{
-    correction, count_update, deviation, full, running_mean, two_states,
-};
+use crate::optimizers::moments::{Corrections, count_update, deviation, each, full, running_mean};
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::optimizers::transformation::differing;
+use crate::optimizers::{Chain, GradientTransformation, Momentum};
 use crate::schedules::Schedule;
 
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
@@ -67,10 +65,7 @@ pub fn yogi(learning_rate: impl Into<Schedule>) -> Chain {
 /// If a constant learning rate is negative or not finite, or if an option is out of its range.
 #[track_caller]
 pub fn yogi_with(learning_rate: impl Into<Schedule>, options: YogiOptions) -> Chain {
-    chain([
-        scale_by_yogi(options),
-        scale_by_learning_rate(learning_rate),
-    ])
+    scale_by_yogi(options).descend(learning_rate)
 }
 
 /// Divides the running mean of the gradients by the root of a mean square that changes slowly.
@@ -127,23 +122,23 @@ impl GradientTransformation for ScaleByYogi {
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        check_number("states", self.mean.leaves().len(), gradients.len());
+        let YogiOptions {
+            beta1,
+            beta2,
+            epsilon,
+            epsilon_root,
+            ..
+        } = self.options;
         let time = count_update(&mut self.count);
-        let options = self.options;
-        let mut mean_correction = correction(options.beta1, &time);
-        let mut square_correction = correction(options.beta2, &time);
-        two_states(&mut self.mean, &mut self.square_mean)
-            .zip(gradients)
-            .map(|((mean, square_mean), gradient)| {
-                let dtype = gradient.dtype();
-                *mean = running_mean(mean, &gradient, options.beta1);
-                let square = &gradient * &gradient;
-                let sign = (&*square_mean - &square).sign();
-                *square_mean = &*square_mean - sign * square * (1.0 - options.beta2);
-                let square = &*square_mean * square_correction.of_type(dtype);
-                let deviation = deviation(&square, options.epsilon_root, options.epsilon);
-                &*mean * mean_correction.of_type(dtype) / deviation
-            })
-            .collect()
+        let mut corrected = Corrections::new(beta1, beta2, Momentum::Classical, &time);
+        let states = [&mut self.mean, &mut self.square_mean];
+        each(states, gradients, |[mean, square_mean], gradient| {
+            *mean = running_mean(mean, &gradient, beta1);
+            let square = &gradient * &gradient;
+            let sign = (&*square_mean - &square).sign();
+            *square_mean = &*square_mean - sign * square * (1.0 - beta2);
+            let deviation = deviation(&corrected.square(square_mean), epsilon_root, epsilon);
+            corrected.mean(mean, &gradient) / deviation
+        })
     }
 }
