@@ -33,10 +33,10 @@
 //! `Result`. A transformation whose name ends in `_mut` takes a function that writes its arguments. The search of this
 //! documentation finds items by their names in JAX, Flax, optax and PyTorch, such as `jnp.where`.
 
+#[doc(inline)]
+pub use pytree_base::platform;
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
-#[doc(inline)]
-pub use pytree_core::platform;
 
 // Re-exports the traits without the derive macros of the same names. The crate's own macros with these names are
 // re-exported below.
@@ -55,8 +55,6 @@ pub use pytree_derive::{
 };
 pub use pytree_io::{checkpoint, data, export, files, training};
 pub use pytree_nn::Model;
-#[doc(hidden)]
-pub use pytree_transform::raw;
 pub use pytree_transform::{
     AbstractArray, Axes, DType, Jaxpr, Jit, JitMut, NestedArray, NewLength, NewShape, Reversed,
     RunningAxis, Scalar, Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16,
@@ -163,7 +161,7 @@ pub mod transform {
         Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback, Remat,
         RematPolicy, Retrace, RetraceDifference, Returned, Spmd, SpmdFunction, Traceable, Unary,
         Uncallable, ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback,
-        WritingFunction, verify,
+        WritingFunction, each_pass, verify,
     };
 }
 

@@ -65,15 +65,9 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object,
 #[doc(hidden)]
 pub use crate::base::{half_text, per_thread};
 #[doc(hidden)]
-pub use crate::contract::handles::References;
-#[doc(hidden)]
 pub use crate::contract::pytree::not_rebuilt;
 #[doc(hidden)]
-pub use crate::references::{boundary, level};
-#[doc(hidden)]
-pub use crate::trees::select_part::select_partition;
-#[doc(hidden)]
-pub use pytree_base::{bug, conversions, debug_as_display, platform, suggest};
+pub use crate::references::level;
 
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
@@ -94,6 +88,28 @@ pub mod __derive_0_1 {
     pub use crate::trees::partition::Partition;
     pub use crate::trees::select_part::{SelectPart, select_partition};
     pub use crate::{__leaf_is_pytree, __leaf_methods, TreeError};
+}
+
+/// Calls of functions with other leaves than those of the model: the model keeps its references and shared nodes.
+///
+/// A layer that replaces weights for one call, as mixed precision does, flattens the model with its references, and calls the
+/// function with [`call_with_leaves`](boundary::call_with_leaves). A function that changes some leaves in place stores them
+/// with [`unflatten_changed`](boundary::unflatten_changed).
+pub mod boundary {
+    #[doc(inline)]
+    pub use crate::contract::handles::References;
+    #[doc(inline)]
+    pub use crate::references::boundary::{
+        call_with_leaves, flatten_with_references, try_flatten_with_references, unflatten_changed,
+    };
+
+    // What transformations need besides. Not for users.
+    #[doc(hidden)]
+    pub use crate::references::boundary::{
+        Attempts, BranchLeaf, Outcome, ReferencePlace, Visited, copy, flatten_any_with_references,
+        flatten_as, flatten_visited, repeated, try_flatten_any_with_references,
+        unflatten_with_new_references, unflatten_with_references,
+    };
 }
 
 /// The depth of typed values.

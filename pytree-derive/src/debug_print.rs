@@ -79,15 +79,15 @@ fn print(root: &TokenStream, format: &LitStr, operands: &[Operand]) -> TokenStre
     let tensors = operands.iter().map(|operand| &operand.tensor);
     let arguments = operands.iter().map(|operand| {
         let name = operand.name.iter();
-        quote!(#(#name =)* #root::raw::next_operand(&mut #values))
+        quote!(#(#name =)* #root::__macros_0_1::next_operand(&mut #values))
     });
     let take = (!operands.is_empty()).then(|| quote!(let mut #values = #values.iter();));
     quote! {
         #root::debug_callback(
-            &[#(#root::raw::operand(&#tensors)),*],
+            &[#(#root::__macros_0_1::operand(&#tensors)),*],
             |#values: &[#root::Tensor]| {
                 #take
-                #root::raw::print_line(::std::format_args!(#format #(, #arguments)*));
+                #root::__macros_0_1::print_line(::std::format_args!(#format #(, #arguments)*));
             },
         )
     }

@@ -106,7 +106,7 @@ pub enum InputError {
     },
 }
 
-pytree_core::debug_as_display!(InputError);
+pytree_base::debug_as_display!(InputError);
 
 impl InputError {
     pub(crate) fn input(

@@ -97,7 +97,7 @@ impl Hyperparameter {
     }
 }
 
-pytree_core::conversions! { Hyperparameter:
+pytree_base::conversions! { Hyperparameter:
     [] f64, |number| Self::Number(number);
     [] Tensor, |tensor| Self::Tensor(tensor);
     [] &Tensor, |tensor| Self::Tensor(tensor.clone());

@@ -1,8 +1,9 @@
 //! Initializers of parameters, as in `jax.nn.initializers`.
 
 use pytree_core::Static;
+use pytree_transform::extend::check_memory;
 use pytree_transform::indexing::Index;
-use pytree_transform::{AbstractArray, DType, Tensor, raw};
+use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::error::or_panic;
 use crate::random::{Key, rounded};
@@ -287,7 +288,7 @@ impl Initializer {
                 fan,
                 distribution,
             } => {
-                or_panic(raw::check_memory(
+                or_panic(check_memory(
                     "initialize",
                     &AbstractArray::new(dtype, shape),
                 ));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_core::bug::{LEAVES, pairs};
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, axes, graph};
 
 /// A table of the leaves of a pytree, which [`summary`] returns. The display is a text table.

@@ -321,7 +321,7 @@ pub enum PjrtError {
     },
 }
 
-pytree_core::debug_as_display!(PjrtError);
+pytree_base::debug_as_display!(PjrtError);
 
 impl PjrtError {
     /// Returns the error for an operation during which a function of the plugin failed.

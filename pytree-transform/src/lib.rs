@@ -35,6 +35,7 @@ pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, padding, pooling, update};
+pub use crate::passes::each_pass;
 pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::tensor::Tensor;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
@@ -126,10 +127,15 @@ pub mod memory {
 /// [`called`](extend::called).
 pub mod extend {
     pub use crate::base::error::{Called, called};
+    pub use crate::base::warning::warn_of_debug_build;
     pub use crate::primitives::dot::MatrixElement;
     pub use crate::tensor::bytes::TensorBuffer;
     pub use crate::tensor::stablehlo::{Block, Value};
+    pub use crate::tensor::trace::{is_same_for_all_examples, note_created_key};
     pub use crate::transformations::extend::custom_op::CustomOp;
+    pub use crate::transformations::extend::functions::{
+        called_with_floats, check_memory, is_differentiated, known_floats, threefry2x32,
+    };
     pub use crate::transformations::extend::primitive::{
         Examples, Operand, Primitive, Tangents, apply, each_example, try_apply,
     };
@@ -143,101 +149,9 @@ pub mod processes {
     pub use crate::tensor::device::processes::{CollectiveCall, Communicator};
 }
 
-/// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
+/// The items that the code of macros uses. Not for users. The name contains a version, as that of the derive's items.
 #[doc(hidden)]
-pub mod raw {
-    use crate::base::error::{TensorError, or_panic};
-    use crate::tensor::Tensor;
-    use crate::tensor::trace::Payload;
-    use pytree_kernels::base::dtype::AbstractArray;
-
-    pub use crate::base::error::{Called, called};
-    pub use crate::base::warning::warn_of_debug_build;
-    pub use crate::passes::each_pass;
+pub mod __macros_0_1 {
+    pub use crate::operations::debug::{next_operand, operand, print_line};
     pub use pytree_derive::debug_print_of_tokens;
-
-    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, the library function
-    /// that builds the tensor in parts.
-    ///
-    /// # Errors
-    /// Returns [`TensorError::TooLarge`] if the elements cannot be addressed, or the system has too little memory.
-    pub fn check_memory(function: &'static str, found: &AbstractArray) -> Result<(), TensorError> {
-        crate::tensor::trace::check_creation(function, found)
-    }
-
-    /// Makes errors name `function` until the returned guard is dropped, and checks that `operand` has a float dtype;
-    /// see [`called`].
-    ///
-    /// # Panics
-    /// If the tensor has another dtype.
-    #[track_caller]
-    pub fn called_with_floats(function: &'static str, operand: &Tensor) -> Called {
-        let called = called(function);
-        or_panic(crate::operations::check_float(function, operand));
-        called
-    }
-
-    /// Prints a line on the [output](pytree_core::platform) of the program.
-    pub fn print_line(text: std::fmt::Arguments<'_>) {
-        let stream = pytree_core::platform::Stream::Output;
-        pytree_core::platform::print(stream, &format!("{text}\n"));
-    }
-
-    /// Borrows an operand of a macro, which may be a tensor or a reference to a tensor.
-    pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
-        operand.borrow()
-    }
-
-    /// Returns the elements of a tensor of floats as f64 numbers. Returns `None` if they are not known, because the tensor
-    /// is traced or on a device, or if the dtype is not a float.
-    pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
-        let array = tensor.array()?;
-        array.dtype().is_float().then(|| array.data().to_f64())
-    }
-
-    /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.
-    pub fn is_differentiated(tensor: &Tensor) -> bool {
-        match tensor.tracer().map(|tracer| &tracer.payload) {
-            Some(Payload::Jvp { tangent, .. }) => tangent.is_some(),
-            Some(Payload::Batch { value, .. }) => is_differentiated(value),
-            Some(Payload::Tape(_) | Payload::Stage(..)) | None => false,
-        }
-    }
-
-    /// Registers the key of a new random stream with the innermost running `vmap`. For [`is_same_for_all_examples`],
-    /// the stream then counts as created inside of this `vmap`.
-    pub fn note_created_key(key: &Tensor) {
-        crate::tensor::trace::note_created_key(key);
-    }
-
-    /// Returns whether a random stream with this key and count was created outside of a running `vmap`, and is the same
-    /// for all examples of this `vmap`.
-    pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
-        crate::tensor::trace::is_same_for_all_examples(key, count)
-    }
-
-    /// Returns the next value that a macro prints.
-    ///
-    /// # Panics
-    /// If no value is left. This would be a bug in the library, because there are as many values as operands.
-    pub fn next_operand<'t>(operands: &mut std::slice::Iter<'t, Tensor>) -> &'t Tensor {
-        pytree_core::bug::expect_next(operands, "a value for each operand of a callback")
-    }
-
-    /// Computes Threefry-2x32 with 20 rounds: two words of random bits for each pair of counters. All four tensors must
-    /// have the same shape.
-    ///
-    /// # Panics
-    /// If a dtype is not u32, or the shapes differ.
-    #[track_caller]
-    pub fn threefry2x32(
-        key0: &Tensor,
-        key1: &Tensor,
-        count0: &Tensor,
-        count1: &Tensor,
-    ) -> (Tensor, Tensor) {
-        or_panic(crate::primitives::random::threefry2x32(
-            key0, key1, count0, count1,
-        ))
-    }
 }

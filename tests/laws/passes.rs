@@ -1,8 +1,7 @@
 //! Laws of the passes on random programs: what they compute stays, to the bit, and so do its derivatives.
 
 use proptest::prelude::*;
-use pytree::raw::each_pass;
-use pytree::transform::verify;
+use pytree::transform::{each_pass, verify};
 use pytree::{DType, Jaxpr, Tensor, jvp, make_jaxpr, vjp};
 
 use crate::laws::cases;

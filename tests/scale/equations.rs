@@ -2,9 +2,8 @@
 
 use pytree::control::{cond, scan, while_loop};
 use pytree::prelude::*;
-use pytree::raw::each_pass;
 use pytree::transform::Jit;
-use pytree::transform::verify;
+use pytree::transform::{each_pass, verify};
 use pytree::{Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals};
 use pytree::{ravel, unstack, vjp};
 

@@ -328,7 +328,7 @@ fn randomness(cases: &mut Vec<Case>) {
         |x| {
             let words: Vec<Tensor> = (0..4).map(|turn| x[0].roll(turn, 0)).collect();
             let (first, second) =
-                pytree::raw::threefry2x32(&words[0], &words[1], &words[2], &words[3]);
+                pytree::extend::threefry2x32(&words[0], &words[1], &words[2], &words[3]);
             vec![first, second]
         },
     ));

@@ -35,6 +35,15 @@ use crate::treedef::TreeDef;
 
 /// Flattens a value as a graph and returns its leaves, its treedef and its references.
 ///
+/// # Examples
+/// ```
+/// use pytree_core::Ref;
+/// use pytree_core::boundary::flatten_with_references;
+/// let counter = Ref::new(1_u32);
+/// let (leaves, treedef, references) = flatten_with_references::<u32, _>(&vec![counter.clone(), counter]);
+/// assert_eq!((leaves, references.len()), (vec![1], 1));
+/// ```
+///
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
@@ -300,8 +309,19 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
 /// outside. A changed shared node is replaced by a new node at all its paths in the value, and values outside keep the old
 /// node.
 ///
+/// # Examples
+/// ```
+/// use pytree_core::Ref;
+/// use pytree_core::boundary::{flatten_with_references, unflatten_changed};
+/// let pair = vec![Ref::new(1_u32), Ref::new(2)];
+/// let (_, treedef, references) = flatten_with_references::<u32, _>(&pair);
+/// let same: Vec<Ref<u32>> = unflatten_changed(&treedef, vec![7, 2], &references, |leaf| leaf == 0)?;
+/// assert_eq!((pair[0].get(), &same[0] == &pair[0]), (7, true));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
 /// # Errors
-/// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.
+/// Returns the errors of [`graph::unflatten`](crate::graph::unflatten). If there is an error, nothing is written.
 pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,

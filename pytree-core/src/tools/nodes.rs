@@ -19,8 +19,9 @@ use crate::base::text::short_name;
 use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
+use crate::module::field::NodeShapes;
 use crate::node::leaf::{AnyLeaf, Leaf};
-use crate::node::shape::NodeKind;
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticBox;
 use crate::tools::diff::diff;
 use crate::tools::edit::place::Parents;
@@ -230,6 +231,26 @@ pub fn try_of_type<N: Clone + 'static>(
     model: &impl Pytree,
 ) -> Result<Vec<(KeyPath, N)>, TreeError> {
     nodes_of(model)
+}
+
+/// Returns whether a node of a treedef is an `N`, a type that derives `Module` or `Pytree`. A treedef that was read from bytes
+/// knows no types, so the descriptions of the nodes are compared.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Module, graph, nodes};
+/// #[derive(Module)]
+/// struct Point {
+///     #[param]
+///     x: f32,
+/// }
+/// let treedef = graph::structure(&vec![Point { x: 1.0 }, Point { x: 2.0 }]);
+/// let points = treedef.nodes().filter(|node| nodes::is_of_type::<Point>(node));
+/// assert_eq!(points.count(), 2);
+/// ```
+pub fn is_of_type<N: NodeShapes>(node: &NodeView<'_>) -> bool {
+    let mut shapes = N::SHAPES.iter();
+    shapes.any(|shape| node.shape() == Shape::Static(shape))
 }
 
 fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)>, TreeError> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pytree_core::Contents::{Same, Written};
 use pytree_core::boundary::{
-    Outcome, Visited, copy, flatten_as, flatten_visited, flatten_with_references,
+    Outcome, References, Visited, copy, flatten_as, flatten_visited, flatten_with_references,
     unflatten_with_new_references, unflatten_with_references,
 };
 use pytree_core::shape::TUPLE;
-use pytree_core::{Pytree, Ref, References, Shared, TreeDef, Visitor, WeakRef, graph};
+
+use pytree_core::{Pytree, Ref, Shared, TreeDef, Visitor, WeakRef, graph};
 
 #[derive(Pytree, Debug)]
 struct Cells {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use pytree_core::suggest::Effort;
+use pytree_base::suggest::Effort;
 use pytree_core::{KeyPath, PathKey, StaticValue, Tree, TreeError, tree};
 
 use crate::trees::path;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pytree_transform::raw::check_memory;
+use pytree_transform::extend::check_memory;
 use pytree_transform::{AbstractArray, DType};
 
 use crate::data::error::DataError;

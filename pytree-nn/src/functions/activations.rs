@@ -4,7 +4,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use pytree_transform::{Tensor, ix, raw};
+use pytree_transform::extend::{called, called_with_floats};
+use pytree_transform::{Tensor, ix};
 
 /// Applies max(x, 0) to each element. The derivative at 0 is 0, as in JAX.
 ///
@@ -21,7 +22,7 @@ use pytree_transform::{Tensor, ix, raw};
 #[doc(alias("jax.nn.relu", "F.relu"))]
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {
-    let _called = raw::called("relu");
+    let _called = called("relu");
     x.relu()
 }
 
@@ -42,7 +43,7 @@ pub fn relu(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.relu6", "F.relu6"))]
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Tensor {
-    let _called = raw::called("relu6");
+    let _called = called("relu6");
     x.clamp(0.0, 6.0)
 }
 
@@ -63,7 +64,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.leaky_relu", "F.leaky_relu"))]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
-    let _called = raw::called_with_floats("leaky_relu", x);
+    let _called = called_with_floats("leaky_relu", x);
     // A product, so that the gradient needs one choice.
     x * x
         .greater_equal(0.0)
@@ -88,7 +89,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 #[doc(alias("jax.nn.elu", "F.elu"))]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
-    let _called = raw::called_with_floats("elu", x);
+    let _called = called_with_floats("elu", x);
     let positive = x.greater(0.0);
     // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
     // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
@@ -115,7 +116,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 #[doc(alias("jax.nn.selu", "F.selu"))]
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("selu", x);
+    let _called = called_with_floats("selu", x);
     elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
 }
 
@@ -137,7 +138,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.celu", "F.celu"))]
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
-    let _called = raw::called_with_floats("celu", x);
+    let _called = called_with_floats("celu", x);
     x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
 }
 
@@ -160,7 +161,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 #[doc(alias = "jax.nn.gelu")]
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("gelu", x);
+    let _called = called_with_floats("gelu", x);
     let inner = (x + x.powi(3) * 0.044_715) * (2.0 / PI).sqrt();
     x * ((inner.tanh() + 1.0) * 0.5)
 }
@@ -183,7 +184,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 #[doc(alias = "F.gelu")]
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("gelu_exact", x);
+    let _called = called_with_floats("gelu_exact", x);
     x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
 }
 
@@ -204,7 +205,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.silu", "jax.nn.swish", "F.silu"))]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("silu", x);
+    let _called = called_with_floats("silu", x);
     x * x.sigmoid()
 }
 
@@ -223,7 +224,7 @@ pub fn silu(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.softplus", "F.softplus"))]
 #[track_caller]
 pub fn softplus(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("softplus", x);
+    let _called = called_with_floats("softplus", x);
     x.logaddexp(0.0)
 }
 
@@ -242,7 +243,7 @@ pub fn softplus(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.sigmoid", "F.sigmoid"))]
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("sigmoid", x);
+    let _called = called_with_floats("sigmoid", x);
     x.sigmoid()
 }
 
@@ -261,7 +262,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.log_sigmoid", "F.logsigmoid"))]
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("log_sigmoid", x);
+    let _called = called_with_floats("log_sigmoid", x);
     -softplus(&-x)
 }
 
@@ -282,7 +283,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.hard_sigmoid", "F.hardsigmoid"))]
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("hard_sigmoid", x);
+    let _called = called_with_floats("hard_sigmoid", x);
     let limited = relu6(&(x + 3.0));
     // A product takes less time, and has the bits of JAX's compiled function. In half precision, 1/6 has too few digits.
     if x.dtype().bytes() < 4 {
@@ -309,7 +310,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.hard_silu", "jax.nn.hard_swish", "F.hardswish"))]
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("hard_silu", x);
+    let _called = called_with_floats("hard_silu", x);
     x * hard_sigmoid(x)
 }
 
@@ -328,7 +329,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.hard_tanh", "F.hardtanh"))]
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
-    let _called = raw::called("hard_tanh");
+    let _called = called("hard_tanh");
     let one = Tensor::ones_like(x);
     let above = x.less(-1.0).select(&-&one, x);
     x.greater(1.0).select(&one, &above)
@@ -349,7 +350,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.soft_sign", "F.softsign"))]
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("soft_sign", x);
+    let _called = called_with_floats("soft_sign", x);
     x / (x.abs() + 1.0)
 }
 
@@ -370,7 +371,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 #[doc(alias("jax.nn.mish", "F.mish"))]
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("mish", x);
+    let _called = called_with_floats("mish", x);
     x * softplus(x).tanh()
 }
 
@@ -391,7 +392,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 #[doc(alias = "jax.nn.squareplus")]
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
-    let _called = raw::called_with_floats("squareplus", x);
+    let _called = called_with_floats("squareplus", x);
     (x + (x.square() + b).sqrt()) / 2.0
 }
 
@@ -414,7 +415,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 #[doc(alias("jax.nn.glu", "F.glu"))]
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
-    let _called = raw::called("glu");
+    let _called = called("glu");
     let info = x.info();
     let x = x.move_axis(axis, 0);
     let length = x.shape()[0];

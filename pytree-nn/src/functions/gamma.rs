@@ -2,7 +2,8 @@
 
 use std::f64::consts::PI;
 
-use pytree_transform::{DType, Tensor, custom_jvp, raw};
+use pytree_transform::extend::called_with_floats;
+use pytree_transform::{DType, Tensor, custom_jvp};
 
 use crate::convert_floats::at_least_f32;
 use crate::random::product_plus;
@@ -66,7 +67,7 @@ fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
 #[doc(alias("lax.lgamma", "scipy.special.gammaln", "torch.lgamma"))]
 #[track_caller]
 pub fn lgamma(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("lgamma", x);
+    let _called = called_with_floats("lgamma", x);
     custom_jvp(
         |x: &Tensor| in_wide(x, lanczos_lgamma),
         |x, tangent| (lgamma(x), tangent * digamma(x)),
@@ -149,7 +150,7 @@ pub(crate) fn log_factorial(k: &Tensor) -> Tensor {
 #[doc(alias("lax.digamma", "scipy.special.digamma", "torch.digamma"))]
 #[track_caller]
 pub fn digamma(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("digamma", x);
+    let _called = called_with_floats("digamma", x);
     custom_jvp(
         |x: &Tensor| in_wide(x, lanczos_digamma),
         |x, tangent| (digamma(x), tangent * polygamma(1, x)),
@@ -193,7 +194,7 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
 #[doc(alias("lax.polygamma", "scipy.special.polygamma", "torch.polygamma"))]
 #[track_caller]
 pub fn polygamma(order: u32, x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("polygamma", x);
+    let _called = called_with_floats("polygamma", x);
     assert!(
         order > 0,
         "cannot compute polygamma of order 0: expected an order of at least 1; for order 0, use `digamma`"
@@ -262,7 +263,7 @@ fn zeta(s: u32, q: &Tensor) -> Tensor {
 #[doc(alias("jnp.sinc", "torch.sinc"))]
 #[track_caller]
 pub fn sinc(x: &Tensor) -> Tensor {
-    let _called = raw::called_with_floats("sinc", x);
+    let _called = called_with_floats("sinc", x);
     in_wide(x, |x| {
         let angle = x * PI;
         let is_small = angle.abs().less(0.1);

@@ -1,6 +1,7 @@
 //! Functions along an axis: logarithms of sums of exponentials, softmax, and standardisation.
 
-use pytree_transform::{Tensor, raw};
+use pytree_transform::Tensor;
+use pytree_transform::extend::called;
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
@@ -40,7 +41,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.softmax", "scipy.special.softmax", "F.softmax"))]
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = raw::called("softmax");
+    let _called = called("softmax");
     let exponentials = (x - shift(x, axis)).exp();
     let sums = exponentials.sum_keep([axis]);
     exponentials / sums
@@ -62,7 +63,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.log_softmax", "scipy.special.log_softmax", "F.log_softmax"))]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = raw::called("log_softmax");
+    let _called = called("log_softmax");
     let shifted = x - shift(x, axis);
     let normalizers = shifted.exp().sum_keep([axis]).log();
     shifted - normalizers
@@ -87,7 +88,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias = "jax.nn.standardize")]
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
-    let _called = raw::called("standardize");
+    let _called = called("standardize");
     let centred = x - x.mean_keep([axis]);
     let variance = centred.square().mean_keep([axis]);
     centred * (variance + epsilon).rsqrt()

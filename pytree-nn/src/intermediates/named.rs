@@ -7,7 +7,6 @@ use std::ops::Index;
 use pytree_core::field::{HoldsArrays, StateField};
 use pytree_core::{
     Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor,
-    select_partition,
 };
 use pytree_transform::Tensor;
 
@@ -145,7 +144,7 @@ impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Intermediates<T> {
 impl<T: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Intermediates<T> {
     type Part = Partition<Self, L>;
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
-        select_partition(tree)
+        Ok(Partition::from_tree(tree))
     }
 }
 #[diagnostic::do_not_recommend]

@@ -6,14 +6,15 @@
 
 use std::fmt;
 
-use pytree_core::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
 use pytree_core::field::{HoldsArrays, StateField};
 use pytree_core::{
     KeyPath, Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeDef, TreeError, Unflattener,
-    Visitor, select_partition, tree,
+    Visitor, tree,
 };
 use pytree_derive::panicking_twin;
-use pytree_transform::{AbstractArray, Tensor, raw};
+use pytree_transform::extend::is_differentiated;
+use pytree_transform::{AbstractArray, Tensor};
 use thiserror::Error;
 
 /// The reason why a value cannot be perturbed. After this error, the field that holds the perturbation is unchanged.
@@ -56,7 +57,7 @@ fn shapes(mismatches: &[(KeyPath, AbstractArray, AbstractArray)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-pytree_core::debug_as_display!(PerturbationError);
+pytree_base::debug_as_display!(PerturbationError);
 
 /// Adds zeros to a value of a forward pass. The gradient with respect to the zeros is the gradient with respect to the
 /// value.
@@ -121,7 +122,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
         value.each_leaf(&mut |leaf: &Tensor| leaves.push(leaf));
         if let Some(perturbation) = &self.0 {
             check(perturbation, value, &leaves)?;
-        } else if let Some(leaf) = leaves.iter().find(|leaf| raw::is_differentiated(leaf)) {
+        } else if let Some(leaf) = leaves.iter().find(|leaf| is_differentiated(leaf)) {
             let found = leaf.info().clone();
             return Err(PerturbationError::FirstRun { found });
         }
@@ -195,7 +196,7 @@ impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Perturbed<T> {
 impl<T: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Perturbed<T> {
     type Part = Partition<Self, L>;
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
-        select_partition(tree)
+        Ok(Partition::from_tree(tree))
     }
 }
 #[diagnostic::do_not_recommend]

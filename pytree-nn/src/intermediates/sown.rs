@@ -8,7 +8,7 @@ use std::ops::Deref;
 use pytree_core::field::{HoldsArrays, StateField};
 use pytree_core::{
     Leaf, Partition, Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visit, Visitor,
-    select_partition, shape,
+    shape,
 };
 use pytree_transform::Tensor;
 
@@ -161,7 +161,7 @@ impl<T: PytreeOf<L>, L: Leaf + Clone> PytreeOf<L> for Sown<T> {
 impl<T: PytreeOf<L>, L: Leaf + Clone> SelectPart<L> for Sown<T> {
     type Part = Partition<Self, L>;
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError> {
-        select_partition(tree)
+        Ok(Partition::from_tree(tree))
     }
 }
 #[diagnostic::do_not_recommend]

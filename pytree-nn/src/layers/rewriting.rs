@@ -47,7 +47,7 @@ pub enum WrapError {
     Filter(#[from] TreeError),
 }
 
-pytree_core::debug_as_display!(WrapError);
+pytree_base::debug_as_display!(WrapError);
 
 fn other_rank(path: &KeyPath, most: usize) -> String {
     let leave_out = format!("leave it out: `filter & !Filter::path(\"{path}\")`");

@@ -2,7 +2,8 @@
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
-use pytree_transform::{AbstractArray, DType, Tensor, raw};
+use pytree_transform::extend::check_memory;
+use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::error::InputError;
 use crate::losses::{check_labels, classes_of};
@@ -76,7 +77,7 @@ pub fn try_confusion_matrix(
         .read::<u32>()
         .map_err(InputError::inside(CONFUSION))?;
     let counts = AbstractArray::new(DType::I64, [classes, classes]);
-    raw::check_memory(CONFUSION, &counts).map_err(InputError::inside(CONFUSION))?;
+    check_memory(CONFUSION, &counts).map_err(InputError::inside(CONFUSION))?;
     let mut matrix = vec![vec![0; classes]; classes];
     for (&prediction, &label) in predictions.iter().zip(labels) {
         matrix[label as usize][prediction as usize] += 1;

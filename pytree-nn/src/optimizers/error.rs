@@ -119,7 +119,7 @@ pub enum OptimizerError {
     Tree(#[from] TreeError),
 }
 
-pytree_core::debug_as_display!(OptimizerError);
+pytree_base::debug_as_display!(OptimizerError);
 
 /// A reason why a gradient or a parameter does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]

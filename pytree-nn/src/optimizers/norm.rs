@@ -1,7 +1,8 @@
 //! The global norm of gradients.
 
 use pytree_core::{PytreeOf, graph};
-use pytree_transform::{DType, Tensor, raw};
+use pytree_transform::extend::{called, called_with_floats};
+use pytree_transform::{DType, Tensor};
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::optimizers::scheduled::widest;
@@ -30,9 +31,9 @@ use crate::optimizers::scheduled::widest;
 pub fn global_norm<T: PytreeOf<Tensor>>(tree: &T) -> Tensor {
     let leaves: Vec<Tensor> = graph::leaves(tree).into_iter().cloned().collect();
     for leaf in &leaves {
-        let _called = raw::called_with_floats("global_norm", leaf);
+        let _called = called_with_floats("global_norm", leaf);
     }
-    let _called = raw::called("global_norm");
+    let _called = called("global_norm");
     joint_norm(&leaves).unwrap_or_else(|| Tensor::zeros(DType::F32, []))
 }
 

@@ -9,14 +9,15 @@ mod choices;
 use std::fmt;
 use std::marker::PhantomData;
 
-use pytree_core::bug::{LEAVES, pairs};
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
     Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, axes, boundary, graph,
     partition,
 };
 use pytree_derive::panicking_twin;
-use pytree_transform::{Gradient, Tensor, raw};
+use pytree_transform::extend::warn_of_debug_build;
+use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::convert_floats::at_least_f32;
@@ -294,7 +295,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     where
         M: SelectPart<Tensor>,
     {
-        raw::warn_of_debug_build();
+        warn_of_debug_build();
         let (mut leaves, treedef, references) =
             boundary::try_flatten_with_references::<Tensor, M>(model)?;
         let choices = choices_now(&self.choices, &treedef)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::Hasher;
 
-use pytree_core::bug::{LEAVES, pairs};
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::{Filter, StaticData, StaticValue, Tree};
 use pytree_transform::Tensor;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pytree_core::bug::{bug, pairs};
+use pytree_base::bug::{bug, pairs};
 use pytree_core::{Module, Tree, graph, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 

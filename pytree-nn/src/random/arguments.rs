@@ -4,7 +4,8 @@
 //! argument, the value, and the accepted values. Rust numbers are always known, and tensors are known unless they are
 //! traced or on a device. Each function says what it returns for a bad value that is not known.
 
-use pytree_transform::{Tensor, raw};
+use pytree_transform::Tensor;
+use pytree_transform::extend::known_floats;
 
 /// Panics if `number` is not a probability.
 #[track_caller]
@@ -55,7 +56,7 @@ pub(super) fn check_elements(
     expected: &str,
     accepted: impl Fn(f64) -> bool,
 ) {
-    let Some(numbers) = raw::known_floats(argument) else {
+    let Some(numbers) = known_floats(argument) else {
         return;
     };
     if let Some(position) = numbers.iter().position(|&number| !accepted(number)) {
@@ -77,7 +78,7 @@ pub(super) fn check_weights(weights: &Tensor, distinct: usize) {
         "finite weights of at least 0",
         is_weight,
     );
-    let Some(numbers) = raw::known_floats(weights) else {
+    let Some(numbers) = known_floats(weights) else {
         return;
     };
     let positive = numbers.iter().filter(|&&weight| weight > 0.0).count();

@@ -1,6 +1,7 @@
 //! Random classes with given logits, and random numbers of a range with given weights.
 
-use pytree_transform::{DType, Tensor, raw};
+use pytree_transform::extend::{called, called_with_floats};
+use pytree_transform::{DType, Tensor};
 
 use crate::random::Key;
 use crate::random::arguments::{check_elements, check_weights};
@@ -36,7 +37,7 @@ impl Key {
     #[doc(alias("jax.random.categorical", "torch.multinomial"))]
     #[track_caller]
     pub fn categorical<const N: usize>(&self, logits: &Tensor, shape: [usize; N]) -> Tensor {
-        let _called = raw::called_with_floats("categorical", logits);
+        let _called = called_with_floats("categorical", logits);
         assert!(
             logits.rank() > 0,
             "cannot draw classes from {}: expected logits with an axis of classes",
@@ -82,7 +83,7 @@ impl Key {
         weights: Option<&Tensor>,
         replacement: Replacement,
     ) -> Tensor {
-        let _called = raw::called("choice");
+        let _called = called("choice");
         let shape = shape.as_ref();
         let count: usize = shape.iter().product();
         assert!(

@@ -1,6 +1,7 @@
 //! Random bits, and random numbers of basic distributions.
 
-use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16, raw};
+use pytree_transform::extend::{called, check_memory};
+use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16};
 
 use crate::error::or_panic;
 use crate::random::Key;
@@ -21,7 +22,7 @@ impl Key {
     #[doc(alias = "jax.random.bits")]
     #[track_caller]
     pub fn bits(&self, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("bits");
+        let _called = called("bits");
         let (high, low) = self.words(shape.as_ref(), "draw from");
         high.bit_xor(low)
     }
@@ -33,7 +34,7 @@ impl Key {
     #[doc(alias("jax.random.uniform", "torch.rand"))]
     #[track_caller]
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("uniform");
+        let _called = called("uniform");
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), &|words| unit(dtype, words))
     }
@@ -54,7 +55,7 @@ impl Key {
         low: f64,
         high: f64,
     ) -> Tensor {
-        let _called = raw::called("uniform_between");
+        let _called = called("uniform_between");
         check_float(dtype);
         let (low, high) = (rounded(dtype, low), rounded(dtype, high));
         check_interval(low, high, false);
@@ -72,7 +73,7 @@ impl Key {
     #[doc(alias("jax.random.normal", "torch.randn"))]
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("normal");
+        let _called = called("normal");
         // The interval begins at the smallest float above -1, because erf⁻¹(-1) is infinite. The length of the interval
         // is rounded to 2.
         let low = next_up(dtype, -1.0);
@@ -100,7 +101,7 @@ impl Key {
         low: f64,
         high: f64,
     ) -> Tensor {
-        let _called = raw::called("truncated_normal");
+        let _called = called("truncated_normal");
         check_float(dtype);
         check_interval(low, high, true);
         // erf⁻¹(±1) is infinite, so the ends of the interval of u are inside of (-1, 1).
@@ -124,7 +125,7 @@ impl Key {
     #[doc(alias("jax.random.bernoulli", "torch.bernoulli"))]
     #[track_caller]
     pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("bernoulli");
+        let _called = called("bernoulli");
         check_probability(probability);
         self.uniform(DType::F32, shape).less(probability)
     }
@@ -136,7 +137,7 @@ impl Key {
     #[doc(alias("jax.random.randint", "torch.randint"))]
     #[track_caller]
     pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
-        let _called = raw::called("randint");
+        let _called = called("randint");
         let shape = shape.as_ref();
         let range = (i64::from(low), i64::from(high));
         check_range(shape, range, (i32::MIN.into(), i32::MAX.into()));
@@ -161,7 +162,7 @@ impl Key {
     #[doc(alias("jax.random.permutation", "torch.randperm"))]
     #[track_caller]
     pub fn permutation(&self, length: usize) -> Tensor {
-        let _called = raw::called("permutation");
+        let _called = called("permutation");
         // Each round sorts by 32 random bits. Elements with equal bits keep their order, so the sort is repeated until
         // the effect of such ties is small.
         let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
@@ -186,7 +187,7 @@ impl Key {
         shape: &[usize],
         numbers: &dyn Fn((Tensor, Tensor)) -> Tensor,
     ) -> Tensor {
-        or_panic(raw::check_memory("draw", &AbstractArray::new(dtype, shape)));
+        or_panic(check_memory("draw", &AbstractArray::new(dtype, shape)));
         let count: usize = shape.iter().product();
         let drawn = match dtype {
             _ if count <= BLOCK || self.is_traced() => None,

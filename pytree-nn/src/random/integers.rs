@@ -1,7 +1,8 @@
 //! Random bits and uniform integers of every integer dtype.
 
 use pytree_core::leaf::NumberKind;
-use pytree_transform::{DType, Tensor, raw};
+use pytree_transform::extend::called;
+use pytree_transform::{DType, Tensor};
 
 use crate::random::Key;
 use crate::random::arguments::check_range;
@@ -24,7 +25,7 @@ impl Key {
     #[doc(alias = "jax.random.bits")]
     #[track_caller]
     pub fn bits_of(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("bits_of");
+        let _called = called("bits_of");
         check_integer(dtype);
         if dtype == DType::I64 {
             let (high, low) = self.words(shape.as_ref(), "draw from");
@@ -62,7 +63,7 @@ impl Key {
         low: i64,
         high: i64,
     ) -> Tensor {
-        let _called = raw::called("randint_of");
+        let _called = called("randint_of");
         check_integer(dtype);
         let shape = shape.as_ref();
         let limits = dtype.integer_range().unwrap_or_default();

@@ -8,7 +8,8 @@ use std::fmt;
 
 use crate::error::or_panic;
 use pytree_core::{Pytree, PytreeOf, SelectPart, Tree, TreeError, Unflattener, Visitor};
-use pytree_transform::{AbstractArray, DType, Tensor, ix, raw, stack};
+use pytree_transform::extend::{called, check_memory, threefry2x32};
+use pytree_transform::{AbstractArray, DType, Tensor, ix, stack};
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
@@ -82,7 +83,7 @@ impl Key {
     #[doc(alias = "jax.random.split")]
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Self> {
-        let _called = raw::called("split");
+        let _called = called("split");
         let stacked = self.split_stacked(count).0;
         (0..count)
             .map(|position| Self(stacked.index(ix![position])))
@@ -96,7 +97,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn split_stacked(&self, count: usize) -> Self {
-        let _called = raw::called("split_stacked");
+        let _called = called("split_stacked");
         self.split_shaped([count])
     }
 
@@ -107,7 +108,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn split_shaped(&self, shape: impl AsRef<[usize]>) -> Self {
-        let _called = raw::called("split_shaped");
+        let _called = called("split_shaped");
         let (high, low) = self.words(shape.as_ref(), "split");
         Self(Tensor::stack(&[high, low], -1))
     }
@@ -133,7 +134,7 @@ impl Key {
     #[must_use]
     #[track_caller]
     pub fn fold_in(&self, data: impl FoldIn) -> Self {
-        let _called = raw::called("fold_in");
+        let _called = called("fold_in");
         let data = data.data();
         assert!(
             data.rank() == 0 && !data.dtype().is_float() && data.dtype() != DType::Bool,
@@ -142,17 +143,14 @@ impl Key {
         );
         let (key0, key1) = self.halves("fold into");
         let data = data.convert(DType::U32);
-        let (high, low) = raw::threefry2x32(&key0, &key1, &Tensor::zeros_like(&data), &data);
+        let (high, low) = threefry2x32(&key0, &key1, &Tensor::zeros_like(&data), &data);
         Self(Tensor::stack(&[high, low], -1))
     }
 
     /// Returns two random words for each element of a shape.
     #[track_caller]
     pub(super) fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
-        or_panic(raw::check_memory(
-            "draw",
-            &AbstractArray::new(DType::U32, shape),
-        ));
+        or_panic(check_memory("draw", &AbstractArray::new(DType::U32, shape)));
         let count = shape.iter().product();
         self.words_at(&Tensor::arange(DType::U32, count).reshape(shape), operation)
     }
@@ -161,7 +159,7 @@ impl Key {
     #[track_caller]
     pub(super) fn words_at(&self, counts: &Tensor, operation: &str) -> (Tensor, Tensor) {
         let (key0, key1) = self.halves(operation);
-        raw::threefry2x32(
+        threefry2x32(
             &key0.broadcast_to(counts.shape()),
             &key1.broadcast_to(counts.shape()),
             &Tensor::zeros_like(counts),

@@ -1,6 +1,7 @@
 //! Random numbers of the gamma, beta and Poisson distributions, which are drawn by rejection.
 
-use pytree_transform::{DType, Tensor, raw, vmap, while_loop};
+use pytree_transform::extend::called;
+use pytree_transform::{DType, Tensor, vmap, while_loop};
 
 use crate::functions::log_factorial;
 use crate::random::Key;
@@ -31,7 +32,7 @@ impl Key {
     #[doc(alias = "jax.random.gamma")]
     #[track_caller]
     pub fn gamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("gamma");
+        let _called = called("gamma");
         self.gamma_in(Space::Linear, concentration, shape.as_ref())
     }
 
@@ -51,7 +52,7 @@ impl Key {
     #[doc(alias = "jax.random.loggamma")]
     #[track_caller]
     pub fn loggamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("loggamma");
+        let _called = called("loggamma");
         self.gamma_in(Space::Logarithmic, concentration, shape.as_ref())
     }
 
@@ -93,7 +94,7 @@ impl Key {
     #[doc(alias = "jax.random.beta")]
     #[track_caller]
     pub fn beta(&self, a: &Tensor, b: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("beta");
+        let _called = called("beta");
         let shape = shape.as_ref();
         for (name, parameter) in [("a =", a), ("b =", b)] {
             check_elements(parameter, name, "finite numbers above 0", |x| {
@@ -129,7 +130,7 @@ impl Key {
     #[doc(alias("jax.random.poisson", "torch.poisson"))]
     #[track_caller]
     pub fn poisson(&self, rate: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("poisson");
+        let _called = called("poisson");
         check_float(rate.dtype());
         check_elements(rate, "the rate", "numbers from 0 to 2e9", |rate| {
             (0.0..=GREATEST_RATE).contains(&rate)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use pytree_core::Module;
 use pytree_core::kind::RngState;
 use pytree_derive::panicking_twin;
-use pytree_transform::raw::{is_same_for_all_examples, note_created_key};
+use pytree_transform::extend::{is_same_for_all_examples, note_created_key};
 use pytree_transform::{DType, Tensor};
 use thiserror::Error;
 
@@ -31,7 +31,7 @@ pub enum RngError {
     },
 }
 
-pytree_core::debug_as_display!(RngError);
+pytree_base::debug_as_display!(RngError);
 
 fn list(names: &[String]) -> String {
     if names.is_empty() {

@@ -1,6 +1,7 @@
 //! Random numbers of distributions that need only one uniform number for each random number.
 
-use pytree_transform::{DType, Tensor, raw};
+use pytree_transform::extend::called;
+use pytree_transform::{DType, Tensor};
 
 use crate::random::Key;
 use crate::random::distributions::check_float;
@@ -24,7 +25,7 @@ impl Key {
     #[doc(alias = "jax.random.exponential")]
     #[track_caller]
     pub fn exponential(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("exponential");
+        let _called = called("exponential");
         -(-self.uniform(dtype, shape)).log1p()
     }
 
@@ -48,7 +49,7 @@ impl Key {
     #[doc(alias = "jax.random.gumbel")]
     #[track_caller]
     pub fn gumbel(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("gumbel");
+        let _called = called("gumbel");
         let uniform = self.uniform_between(dtype, shape, least_normal(dtype), 1.0);
         -(-uniform.log()).log()
     }
@@ -69,7 +70,7 @@ impl Key {
     #[doc(alias = "jax.random.laplace")]
     #[track_caller]
     pub fn laplace(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("laplace");
+        let _called = called("laplace");
         check_float(dtype);
         let uniform = self.uniform_between(dtype, shape, next_up(dtype, -1.0), 1.0);
         uniform.sign() * (-uniform.abs()).log1p()
@@ -91,7 +92,7 @@ impl Key {
     #[doc(alias = "jax.random.logistic")]
     #[track_caller]
     pub fn logistic(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("logistic");
+        let _called = called("logistic");
         let uniform = self.uniform_between(dtype, shape, least_normal(dtype), 1.0);
         uniform.log() - (-&uniform).log1p()
     }
@@ -112,7 +113,7 @@ impl Key {
     #[doc(alias = "jax.random.rademacher")]
     #[track_caller]
     pub fn rademacher(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
-        let _called = raw::called("rademacher");
+        let _called = called("rademacher");
         let is_signed = dtype.integer_range().is_some_and(|(least, _)| least < 0);
         assert!(
             dtype.is_float() || is_signed,

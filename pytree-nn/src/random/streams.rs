@@ -1,10 +1,9 @@
 //! `with_rngs`: replaces all random streams of a model.
 
-use pytree_core::__derive_0_1::field::NodeShapes;
+use pytree_base::bug::{LEAVES, bug, expect_at, expect_next};
 use pytree_core::boundary::{flatten_with_references, unflatten_changed};
-use pytree_core::bug::{LEAVES, bug, expect_at, expect_next};
-use pytree_core::shape::{NodeKind, Shape};
-use pytree_core::{PytreeOf, StaticData, TreeDef, graph};
+use pytree_core::shape::NodeKind;
+use pytree_core::{PytreeOf, StaticData, TreeDef, graph, nodes};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
@@ -96,12 +95,6 @@ impl StreamPlace {
     }
 }
 
-/// Returns whether a shape is the shape of [`RngStream`].
-fn is_stream(shape: Shape<'_>) -> bool {
-    let mut shapes = <RngStream as NodeShapes>::SHAPES.iter();
-    shapes.any(|of_streams| shape == Shape::Static(of_streams))
-}
-
 /// Returns the leaf positions of all streams of a model in graph order. A stream without leaves is skipped: its leaves
 /// are in another part of a partition.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
@@ -110,7 +103,7 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     for node in treedef.nodes() {
         if node.kind() == NodeKind::Leaf {
             position += 1;
-        } else if is_stream(node.shape()) && node.num_leaves() == 2 {
+        } else if nodes::is_of_type::<RngStream>(&node) && node.num_leaves() == 2 {
             let (_, tag) = expect_next(&mut node.statics(), "the tag of a stream");
             // In a structure that was read from bytes, the tag is a `StaticData` and not a `String`.
             let StaticData::Text(tag) = tag.data() else {

@@ -1,6 +1,7 @@
 //! Random vectors of the multivariate normal distribution, and random orthogonal matrices.
 
-use pytree_transform::{DType, Tensor, fori_loop, raw, scan};
+use pytree_transform::extend::called;
+use pytree_transform::{DType, Tensor, fori_loop, scan};
 
 use crate::random::Key;
 
@@ -33,7 +34,7 @@ impl Key {
         covariance: &Tensor,
         shape: impl AsRef<[usize]>,
     ) -> Tensor {
-        let _called = raw::called("multivariate_normal");
+        let _called = called("multivariate_normal");
         let length = mean.len();
         assert!(
             mean.rank() == 1
@@ -70,7 +71,7 @@ impl Key {
     #[doc(alias = "jax.random.orthogonal")]
     #[track_caller]
     pub fn orthogonal(&self, dtype: DType, rows: usize, columns: usize) -> Tensor {
-        let _called = raw::called("orthogonal");
+        let _called = called("orthogonal");
         let (long, short) = (rows.max(columns), rows.min(columns));
         // Half-precision floats are converted to f32, because subtractions in half precision lose too many digits.
         let wide = if dtype == DType::F64 {

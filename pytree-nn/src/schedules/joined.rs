@@ -1,7 +1,7 @@
 //! Sequences of schedules.
 
+use pytree_base::bug::pairs;
 use pytree_core::Module;
-use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
 use pytree_transform::Tensor;
 

@@ -148,7 +148,7 @@ impl Schedule {
     }
 }
 
-pytree_core::conversions! { Schedule:
+pytree_base::conversions! { Schedule:
     [] f64, |value| Self::constant(value);
     [] f32, |value| Self::constant(value);
     [] Tensor, |value| Self::constant(value);

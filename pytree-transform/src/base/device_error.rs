@@ -37,7 +37,7 @@ pub enum DeviceError {
     },
 }
 
-pytree_core::debug_as_display!(DeviceError);
+pytree_base::debug_as_display!(DeviceError);
 
 impl DeviceError {
     /// Creates the error for something that the device does not support. `what` is a noun phrase, and `fix` is a

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use pytree_core::suggest::Effort;
+use pytree_base::suggest::Effort;
 use pytree_kernels::base::array::too_large;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::memory;
@@ -496,7 +496,7 @@ fn place_of(place: &[usize]) -> String {
     format!("[{}]", positions.join("]["))
 }
 
-pytree_core::debug_as_display!(TensorError);
+pytree_base::debug_as_display!(TensorError);
 
 /// Returns advice on how to convert operands of wrong dtypes. Returns an empty text if the expected dtypes already
 /// contain advice.

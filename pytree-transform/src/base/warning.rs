@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
-use pytree_core::platform::{self, Stream};
+use pytree_base::platform::{self, Stream};
 
 /// The subject of a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

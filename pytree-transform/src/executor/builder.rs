@@ -1,7 +1,7 @@
 //! Builds a fused kernel, equation by equation.
 
 use hashbrown::HashMap;
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::fused::{KernelBuilder, Level, Place, held_as};

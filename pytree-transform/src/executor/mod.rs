@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use pytree_core::bug::{bug, expect_some, pairs};
+use pytree_base::bug::{bug, expect_some, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::divided::Divided;
 use pytree_kernels::base::dtype::AbstractArray;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands};
 
 use crate::base::error::or_panic;

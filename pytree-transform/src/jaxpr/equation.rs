@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::jaxpr::display;

@@ -151,7 +151,7 @@ pub enum JaxprError {
     },
 }
 
-pytree_core::debug_as_display!(JaxprError);
+pytree_base::debug_as_display!(JaxprError);
 
 fn list(infos: &[AbstractArray]) -> String {
     let infos: Vec<String> = infos.iter().map(ToString::to_string).collect();

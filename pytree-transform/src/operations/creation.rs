@@ -1,6 +1,6 @@
 //! Constructors of tensors, for instance zeros, ranges and identity matrices.
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::Comparison;
 

@@ -1,5 +1,14 @@
 //! Printing inside of transformations.
 
+use std::borrow::Borrow;
+use std::fmt::Arguments;
+use std::slice::Iter;
+
+use pytree_base::bug::expect_next;
+use pytree_base::platform::{Stream, print};
+
+use crate::tensor::Tensor;
+
 /// Prints a line to stdout, like `println!`, as soon as the values of its operands are known.
 ///
 /// Under `jit`, the line is printed at each run, and under `vmap` once per example that reaches it. Under `grad` and `jvp`, the values
@@ -25,6 +34,24 @@
 #[macro_export]
 macro_rules! debug_print {
     ($($tokens:tt)*) => {
-        $crate::raw::debug_print_of_tokens! { [$crate] $($tokens)* }
+        $crate::__macros_0_1::debug_print_of_tokens! { [$crate] $($tokens)* }
     };
+}
+
+/// Borrows an operand of the macro, which may be a tensor or a reference to a tensor.
+pub fn operand<T: Borrow<Tensor>>(operand: &T) -> &Tensor {
+    operand.borrow()
+}
+
+/// Returns the next value that the macro prints.
+///
+/// # Panics
+/// If no value is left. This would be a bug in the library, because there are as many values as operands.
+pub fn next_operand<'t>(operands: &mut Iter<'t, Tensor>) -> &'t Tensor {
+    expect_next(operands, "a value for each operand of a callback")
+}
+
+/// Prints a line on the [output](pytree_base::platform) of the program.
+pub fn print_line(text: Arguments<'_>) {
+    print(Stream::Output, &format!("{text}\n"));
 }

@@ -1,6 +1,6 @@
 //! Diagonals and triangles of matrices, and matrices built from diagonals.
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::{AbstractArray, DType};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock};
 
-use pytree_core::platform;
+use pytree_base::platform;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::error::{TensorError, or_panic};

@@ -83,9 +83,16 @@ fn without_constraints(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// Returns the jaxpr after each pass alone, and after all passes in order, each with a name. Only tests use this
-/// function.
-#[doc(hidden)]
+/// Returns the jaxpr after each compiler pass alone, and after all passes in order, each with a name. Use it to see which pass
+/// changes a program.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, each_pass, make_jaxpr};
+/// let jaxpr = make_jaxpr(|x: Tensor| x.sin() + x.sin())(Tensor::from(1.0));
+/// let (_, optimized) = each_pass(&jaxpr).last().unwrap();
+/// assert_eq!((jaxpr.equations().len(), optimized.equations().len()), (3, 2));
+/// ```
 pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     let alone = PASSES
         .iter()

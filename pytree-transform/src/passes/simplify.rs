@@ -18,7 +18,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_at;
+use pytree_base::bug::expect_at;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::primitives::dot::DotGeneral;

@@ -15,7 +15,7 @@ pub(crate) mod scatter;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::{bug, expect_next};
+use pytree_base::bug::{bug, expect_next};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;

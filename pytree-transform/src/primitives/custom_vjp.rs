@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::smallvec;

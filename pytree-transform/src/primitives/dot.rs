@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, sorting_permutation};

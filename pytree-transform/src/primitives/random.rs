@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::threefry::{self, GROUPS, PARITY, ROTATIONS};

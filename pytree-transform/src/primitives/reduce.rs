@@ -5,7 +5,7 @@ mod arg_extremum;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::panic::Location;
 use std::sync::LazyLock;
 
-use pytree_core::platform;
+use pytree_base::platform;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::primitives::elementwise::Elementwise;
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::narrow::{is_narrow, narrowed, wide, widened, write_part};

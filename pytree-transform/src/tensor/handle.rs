@@ -380,7 +380,7 @@ impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
     }
 }
 
-pytree_core::conversions! { Tensor:
+pytree_base::conversions! { Tensor:
     [T: TensorElement, D: Dimension] ndarray::ArrayView<'_, T, D>,
         |array| Self::from_array(Array::new(array.shape(), array.iter().copied().collect()));
     [T: TensorElement] T, |value| Self::scalar(value);

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::bug::{bug, expect_some, pairs};
+use pytree_base::bug::{bug, expect_some, pairs};
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::fold::Fold;

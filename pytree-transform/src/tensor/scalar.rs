@@ -40,7 +40,7 @@ macro_rules! scalars {
 scalars!(Integer: bool, i8, i16, i32, i64, u8, u16, u32, u64);
 scalars!(Float: f32, f64, bf16, f16);
 
-pytree_core::conversions! { Scalar:
+pytree_base::conversions! { Scalar:
     [] usize, |number| Self::from(number as u64);
     [] isize, |number| Self::from(number as i64);
 }

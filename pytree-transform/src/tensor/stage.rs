@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_base::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::or_panic;

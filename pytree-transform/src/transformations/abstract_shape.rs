@@ -1,6 +1,6 @@
 //! `eval_shape`: computes the structure, shapes and dtypes of a result, but not its values.
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_core::{Tree, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 

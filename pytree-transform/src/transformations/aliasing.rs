@@ -1,6 +1,6 @@
 //! Checks that a shared node has the same property, such as its batch axis, at all its paths.
 
-use pytree_core::bug::{LEAVES, pairs};
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
 /// Compares a property of leaves, for instance the batch axis, at all paths of a shared node. Returns a text for each

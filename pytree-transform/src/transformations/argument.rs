@@ -3,7 +3,7 @@
 
 use std::panic::Location;
 
-use pytree_core::bug::{bug, expect_next};
+use pytree_base::bug::{bug, expect_next};
 use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef};
 
 use crate::tensor::Tensor;

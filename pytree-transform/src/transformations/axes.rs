@@ -4,9 +4,9 @@
 //! all leaves of its subtree. As in other prefix trees, axes have no level for `Some`, shared nodes and boxed objects,
 //! so the axes at such a node apply to its child. All mismatches are reported together.
 
-use pytree_core::bug::{LEAVES, expect_at};
+use pytree_base::bug::{LEAVES, expect_at};
+use pytree_base::suggest::Effort;
 use pytree_core::shape::NodeKind;
-use pytree_core::suggest::Effort;
 use pytree_core::{
     Filter, KeyPath, LeafKind, PathKey, StaticBox, StaticData, StaticValue, Tree, TreeDef,
 };
@@ -352,7 +352,7 @@ fn shown(key: &PathKey) -> String {
     }
 }
 
-pytree_core::conversions! { Axes:
+pytree_base::conversions! { Axes:
     [] i32, |axis| Self::All(isize::try_from(axis).ok());
     [] Option<i32>, |axis| axis.map_or(Self::All(None), Self::from);
     [A: Into<Self>] Vec<A>, |members| Self::List(members.into_iter().map(Into::into).collect());

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::panic::Location;
 
+use pytree_base::bug::{expect_at, expect_some, pairs};
 use pytree_core::boundary::Outcome;
-use pytree_core::bug::{expect_at, expect_some, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
 use crate::base::axis_names::AxisName;

@@ -14,8 +14,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use pytree_core::boundary::{Outcome, Visited};
-use pytree_core::{References, TreeDef};
+use pytree_core::boundary::{Outcome, References, Visited};
+
+use pytree_core::TreeDef;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 

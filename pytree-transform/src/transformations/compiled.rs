@@ -5,10 +5,11 @@ use std::any::TypeId;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pytree_core::boundary::{Attempts, Outcome, Visited, flatten_visited};
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
+use pytree_core::boundary::{Attempts, Outcome, References, Visited, flatten_visited};
 use pytree_core::level::has_read_captured;
-use pytree_core::{References, TreeDef, TreeError, Unrepeated};
+
+use pytree_core::{TreeDef, TreeError, Unrepeated};
 use pytree_kernels::base::array::Array;
 
 use crate::base::error::or_panic;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use pytree_core::bug::{LEAVES, expect_next};
+use pytree_base::bug::{LEAVES, expect_next};
 use pytree_core::graph;
 use pytree_derive::panicking_twin;
 
@@ -23,7 +23,7 @@ enum Target {
     Sharding(NamedSharding),
 }
 
-pytree_core::conversions! { Placement:
+pytree_base::conversions! { Placement:
     [D: Into<Device>] D, |device| Self(Target::Device(device.into()));
     [] NamedSharding, |sharding| Self(Target::Sharding(sharding));
     [] &NamedSharding, |sharding| sharding.clone().into();

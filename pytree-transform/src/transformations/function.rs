@@ -6,9 +6,10 @@
 use std::fmt;
 use std::panic::Location;
 
-use pytree_core::boundary::{self, Outcome};
-use pytree_core::bug::{LEAVES, expect_at};
-use pytree_core::{ReferenceError, References, TreeDef, TreeError, Unrepeated};
+use pytree_base::bug::{LEAVES, expect_at};
+use pytree_core::boundary::{self, Outcome, References};
+
+use pytree_core::{ReferenceError, TreeDef, TreeError, Unrepeated};
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_base::bug::expect_some;
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::expect_some;
 use pytree_core::{Filter, SelectPart, TreeDef, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 

@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
+use pytree_base::bug::{expect_next, pairs};
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::{expect_next, pairs};
 use pytree_core::{Partition, SelectPart, TreeDef, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::Shape;

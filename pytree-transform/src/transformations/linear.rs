@@ -5,8 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
+use pytree_base::bug::pairs;
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::pairs;
 use pytree_core::{SelectPart, TreeDef, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 

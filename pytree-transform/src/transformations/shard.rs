@@ -1,6 +1,6 @@
 //! `shard`: says how the tensors of a pytree are divided among the devices of a mesh.
 
-use pytree_core::bug::{LEAVES, pairs};
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::graph;
 use pytree_derive::panicking_twin;
 

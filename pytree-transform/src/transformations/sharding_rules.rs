@@ -228,7 +228,7 @@ enum Kind {
     Rules(ShardingRules),
 }
 
-pytree_core::conversions! { Shardings:
+pytree_base::conversions! { Shardings:
     [S: Into<PartitionSpec>] S, |spec| Self(Kind::Spec(spec.into()));
     [] ShardingRules, |rules| Self(Kind::Rules(rules));
     [] &ShardingRules, |rules| rules.clone().into();

@@ -16,9 +16,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pytree_base::bug::pairs;
 use pytree_core::TreeDef;
 use pytree_core::boundary::{Outcome, flatten_with_references};
-use pytree_core::bug::pairs;
 
 use self::differing::{Levels, check_equal};
 use self::sharded::{Division, parts_of, shardings};

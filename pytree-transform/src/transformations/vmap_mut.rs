@@ -3,8 +3,9 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::boundary::{Outcome, flatten_visited};
-use pytree_core::{References, TreeDef};
+use pytree_core::boundary::{Outcome, References, flatten_visited};
+
+use pytree_core::TreeDef;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;

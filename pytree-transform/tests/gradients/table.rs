@@ -4,7 +4,7 @@ use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::device::shard;
 use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
-use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, jvp, raw, vjp, vmap};
+use pytree_transform::{DType, Reversed, Tensor, einsum, extend, grad, ix, jit, jvp, vjp, vmap};
 
 use crate::gradients::case::{Case, case};
 use crate::gradients::sample::Domain::{
@@ -420,7 +420,7 @@ fn rest() -> Vec<Case> {
         case("sort", [(Real, &[4])], |x| x[0].take(&x[0].argsort(0), 0)),
         case("threefry2x32", [(Real, &[3]), (Indices(9), &[3]), (Indices(9), &[3])], |x| {
             let (key, count) = (x[1].convert(U32), x[2].convert(U32));
-            let (first, second) = raw::threefry2x32(&key, &count, &count, &key);
+            let (first, second) = extend::threefry2x32(&key, &count, &count, &key);
             (first.bit_xor(second).convert(F64) / 2_f64.powi(32)) * &x[0]
         }),
         case("jit", [(Real, &[2, 3]), (Real, &[3])], |x| {

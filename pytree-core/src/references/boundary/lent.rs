@@ -18,6 +18,19 @@ use crate::treedef::TreeDef;
 /// returns. It receives the position of this leaf in `value`, or `None` for a leaf at a new path. It is not called for leaves
 /// in nodes that keep their values.
 ///
+/// # Examples
+/// ```
+/// use pytree_core::boundary::{call_with_leaves, flatten_with_references};
+/// let mut model = vec![1.0_f32, 2.0];
+/// let (leaves, treedef, references) = flatten_with_references::<f32, _>(&model);
+/// let doubled: Vec<f32> = leaves.iter().map(|leaf| leaf * 2.0).collect();
+/// let sum = |model: &mut Vec<f32>| model.iter().sum::<f32>();
+/// let before = |position: Option<usize>, leaf| position.map_or(leaf, |at| leaves[at]);
+/// let sum = call_with_leaves(&mut model, (&treedef, &references), doubled, sum, before)?;
+/// assert_eq!((sum, model), (6.0, vec![1.0, 2.0]));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
 /// # Errors
 /// [`TreeError`] if the type does not accept the leaves, if a reference may not be written here, or if another thread has
 /// written a reference that was read. If there is an error, nothing is written.

@@ -29,7 +29,7 @@ impl Default for PerAxis {
     }
 }
 
-pytree_core::conversions! { PerAxis:
+pytree_base::conversions! { PerAxis:
     [] usize, |number| Self::All(number);
     [const N: usize] [usize; N], |numbers| Self::Each(numbers.to_vec());
     [] Vec<usize>, |numbers| Self::Each(numbers);

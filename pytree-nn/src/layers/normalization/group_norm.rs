@@ -1,6 +1,6 @@
 //! Normalisation of groups of features.
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;

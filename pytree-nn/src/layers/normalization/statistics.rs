@@ -1,6 +1,6 @@
 //! Computes the mean and the variance for all normalisation layers, and normalises with both.
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_transform::{Tensor, pmean};
 
 use super::VarianceFormula;

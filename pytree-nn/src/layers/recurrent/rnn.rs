@@ -1,6 +1,6 @@
 //! The layer that applies a recurrent cell along a time axis.
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_core::{Module, graph};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor, scan};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use pytree_core::bug::{LEAVES, expect_some, pairs};
+use pytree_base::bug::{LEAVES, expect_some, pairs};
 use pytree_core::{KeyPath, LeafKind, Static, TreeDef};
 use pytree_transform::Tensor;
 

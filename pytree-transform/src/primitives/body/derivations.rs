@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pytree_core::bug::{expect_next, pairs};
+use pytree_base::bug::{expect_next, pairs};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::error::or_panic;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 
 use crate::primitives::body::Body;
 use crate::primitives::call::call;

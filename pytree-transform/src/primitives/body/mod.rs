@@ -20,7 +20,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-use pytree_core::bug::{bug, expect_next, pairs};
+use pytree_base::bug::{bug, expect_next, pairs};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::primitives::elementwise::short::ShortProgram;

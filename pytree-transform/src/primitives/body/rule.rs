@@ -42,7 +42,7 @@ impl Rule {
                 let split = record();
                 self.recorded.get_or_init(|| split)
             }
-            (recorded, _) => pytree_core::bug::expect_some(recorded, "the rule to have run"),
+            (recorded, _) => pytree_base::bug::expect_some(recorded, "the rule to have run"),
         }
     }
 

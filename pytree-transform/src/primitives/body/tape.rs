@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 

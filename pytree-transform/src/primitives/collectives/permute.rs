@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 

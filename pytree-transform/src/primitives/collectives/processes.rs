@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pytree_core::bug::{bug, expect_next};
+use pytree_base::bug::{bug, expect_next};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};

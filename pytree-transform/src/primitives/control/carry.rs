@@ -2,7 +2,7 @@
 //! iteration, this value has a batch axis or a tangent in all iterations. To find the set of these values, the body's
 //! rule is applied until the set stops growing (a least fixed point).
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 
 use crate::base::error::or_panic;
 use crate::primitives::create::zeros;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_at, expect_next, pairs};
+use pytree_base::bug::{expect_at, expect_next, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::primitives::elementwise::{Comparison, Unary};

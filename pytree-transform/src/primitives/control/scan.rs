@@ -10,7 +10,7 @@ mod derivatives;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
 use pytree_kernels::base::dtype::{AbstractArray, DType};

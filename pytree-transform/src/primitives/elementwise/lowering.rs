@@ -6,7 +6,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
-use pytree_core::bug::expect_next;
+use pytree_base::bug::expect_next;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::special::erf_inv;

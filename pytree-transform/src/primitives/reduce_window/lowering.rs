@@ -1,6 +1,6 @@
 //! The lowering rules of the reductions of windows.
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::primitives::reduce_window::Window;

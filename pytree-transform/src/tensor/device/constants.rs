@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
 use crate::tensor::Tensor;

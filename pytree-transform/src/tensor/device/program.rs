@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_base::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use super::constants::with_lifted_constants;

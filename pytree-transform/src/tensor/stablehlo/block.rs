@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_base::bug::{expect_some, pairs};
 use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;

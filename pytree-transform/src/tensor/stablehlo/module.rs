@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
+use pytree_base::bug::{expect_some, pairs};
 use pytree_core::TreeDef;
-use pytree_core::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::TensorError;

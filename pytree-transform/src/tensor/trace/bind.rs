@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
-use pytree_core::bug::{bug, expect_some, pairs};
+use pytree_base::bug::{bug, expect_some, pairs};
 use pytree_core::level::with_levels;
 use pytree_kernels::base::array;
 use pytree_kernels::base::array::Operands;

@@ -23,7 +23,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pytree_core::bug::bug;
+use pytree_base::bug::bug;
 use pytree_core::level::{Level, LevelId, LevelKind, TraceLevel, with_levels};
 use pytree_core::{Leaf as _, MappedAxis};
 use pytree_kernels::base::dtype::AbstractArray;
@@ -37,7 +37,7 @@ pub(crate) use self::lines::{
 pub(crate) use self::recorder::Recorder;
 pub(crate) use self::stand_ins::{Captured, standing_in};
 use self::streams::CreatedKeys;
-pub(crate) use self::streams::{is_same_for_all_examples, note_created_key};
+pub use self::streams::{is_same_for_all_examples, note_created_key};
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Variable};

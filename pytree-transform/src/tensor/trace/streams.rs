@@ -11,8 +11,8 @@ use crate::tensor::trace::{Content, Interpreter, Payload};
 pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;
 
 /// Registers the key of a new stream with the innermost `vmap` of the user. The stream then counts as created inside of
-/// this `vmap`.
-pub(crate) fn note_created_key(key: &Tensor) {
+/// this `vmap`: see [`is_same_for_all_examples`].
+pub fn note_created_key(key: &Tensor) {
     with_levels(|levels| {
         let mut inward = levels.iter().rev().filter_map(Content::of);
         if let Some(created) = inward.find_map(|content| content.created_keys.as_ref()) {
@@ -26,7 +26,22 @@ pub(crate) fn note_created_key(key: &Tensor) {
 ///
 /// Inside of a recorded function, such as the body of a loop, it is not known where the stream was created. In this
 /// case, the function returns false.
-pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
+///
+/// # Examples
+/// ```
+/// use pytree_transform::extend::{is_same_for_all_examples, note_created_key};
+/// use pytree_transform::{Tensor, vmap};
+/// let (outer, count) = (Tensor::from([0_u32, 1]), Tensor::from(0_u32));
+/// let run = vmap(|x: &Tensor| {
+///     let inner = Tensor::from([0_u32, 2]);
+///     note_created_key(&inner);
+///     assert!(is_same_for_all_examples(&outer, &count));
+///     assert!(!is_same_for_all_examples(&inner, &count));
+///     x + 1.0
+/// });
+/// run(&Tensor::from([1.0, 2.0]));
+/// ```
+pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     with_levels(|levels| {
         for level in levels.iter().rev() {
             let Some(content) = Content::of(level) else {

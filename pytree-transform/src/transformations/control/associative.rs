@@ -3,8 +3,8 @@
 
 use std::panic::Location;
 
+use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::graph;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{PerAxis, Shape};

@@ -1,7 +1,8 @@
 //! Writes to the references in the inputs of a loop, such as the states of stacked layers.
 
-use pytree_core::boundary::Outcome;
-use pytree_core::{References, TreeDef};
+use pytree_core::boundary::{Outcome, References};
+
+use pytree_core::TreeDef;
 
 use crate::tensor::Tensor;
 use crate::tensor::trace::Recorder;

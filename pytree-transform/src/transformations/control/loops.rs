@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 use std::panic::Location;
 
+use pytree_base::bug::expect_some;
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::expect_some;
 use pytree_core::{TreeDef, graph};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
@@ -367,7 +367,7 @@ pub enum Bound {
     Tensor(Tensor),
 }
 
-pytree_core::conversions! { Bound:
+pytree_base::conversions! { Bound:
     [] i32, |number| Self::Number(number);
     [] Tensor, |tensor| Self::Tensor(tensor);
     [] &Tensor, |tensor| Self::Tensor(tensor.clone());

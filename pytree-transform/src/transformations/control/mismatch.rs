@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use pytree_core::bug::{LEAVES, pairs};
-use pytree_core::{References, TreeDef};
+use pytree_base::bug::{LEAVES, pairs};
+use pytree_core::TreeDef;
+use pytree_core::boundary::References;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::tensor::jaxpr::Jaxpr;

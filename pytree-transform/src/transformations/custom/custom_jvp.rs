@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_core::graph;
 
 use crate::executor::compile;

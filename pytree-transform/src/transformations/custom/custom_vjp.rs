@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_base::bug::{expect_some, pairs};
 use pytree_core::{TreeDef, graph, partition};
 use pytree_kernels::base::dtype::AbstractArray;
 

@@ -5,5 +5,6 @@
 //! does.
 
 pub(crate) mod custom_op;
+pub(crate) mod functions;
 pub(crate) mod primitive;
 mod rule;

@@ -4,7 +4,7 @@
 //! mesh. So the first NaN is found with its operation and its line. The elements of all devices are in one array, and a
 //! branch of `cond` whose predicate differs between devices is computed for all of them.
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 
 use crate::base::error::or_panic;
 use crate::primitives::shape::{move_axis, reshape};

@@ -3,7 +3,7 @@
 //! The recorded function is batched abstractly, with a `vmap` for each axis of the mesh. A result that has the batch axis
 //! of such a `vmap` may differ between the devices along the axis.
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_core::kind::{BatchStat, CollectionId};
 use pytree_core::{LeafKind, TreeDef};
 use pytree_kernels::base::dtype::AbstractArray;

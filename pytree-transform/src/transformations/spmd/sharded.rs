@@ -1,7 +1,7 @@
 //! The shardings of an argument or a result, from the axes that the user gives.
 
+use pytree_base::bug::{expect_at, pairs};
 use pytree_core::TreeDef;
-use pytree_core::bug::{expect_at, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;

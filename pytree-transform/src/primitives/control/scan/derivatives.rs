@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pytree_core::bug::pairs;
+use pytree_base::bug::pairs;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::primitives::body::Body;

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_derive::panicking_twin;
 
 use super::as_device::AsDevice;

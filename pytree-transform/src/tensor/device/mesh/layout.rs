@@ -1,6 +1,6 @@
 //! The shardings of the operands of a program, and the comparison of a spec with a tensor and a mesh.
 
-use pytree_core::suggest::Effort;
+use pytree_base::suggest::Effort;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 

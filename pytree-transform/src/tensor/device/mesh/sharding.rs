@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 

@@ -60,7 +60,7 @@ impl fmt::Debug for SpecAxis {
     }
 }
 
-pytree_core::conversions! { SpecAxis:
+pytree_base::conversions! { SpecAxis:
     [] &str, |name| Self::of([name]);
     [] String, |name| Self::of([name]);
     [] &String, |name| Self::of([name]);
@@ -163,7 +163,7 @@ impl fmt::Debug for PartitionSpec {
     }
 }
 
-pytree_core::conversions! { PartitionSpec:
+pytree_base::conversions! { PartitionSpec:
     [] (), |()| Self::default();
     [] &Self, |spec| spec.clone();
     [] &str, |name| Self::from_iter([name.into()]);

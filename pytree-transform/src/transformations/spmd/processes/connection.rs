@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pytree_core::bug::expect_some;
+use pytree_base::bug::expect_some;
 
 use super::ProcessEngine;
 use crate::base::device_error::DeviceError;
