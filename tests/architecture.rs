@@ -1,4 +1,4 @@
-//! The folders of a crate are layers: each imports only from those below it.
+//! The modules of a crate are in layers: each imports only from its own layer and from those below. ARCHITECTURE.md lists them.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,45 +16,32 @@ use syn::{Attribute, Item};
 /// The folder of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The layers of each crate, from the lowest to the highest. ARCHITECTURE.md describes them.
-const CRATES: &[(&str, &[&str])] = &[
-    (
-        "pytree-core",
-        &[
-            "base",
-            "node",
-            "treedef",
-            "contract",
-            "references",
-            "trees",
-            "module",
-            "tools",
-            "notations",
-        ],
-    ),
-    ("pytree-kernels", &["base", "primitives", "fused"]),
-    (
-        "pytree-store",
-        &[
-            "elements", "files", "numpy", "report", "names", "format", "shards", "loading",
-            "saving",
-        ],
-    ),
-    ("pytree-io", &["data", "export", "checkpoint", "training"]),
-    (
-        "pytree-transform",
-        &[
-            "base",
-            "tensor",
-            "jaxpr",
-            "primitives",
-            "passes",
-            "executor",
-            "operations",
-            "transformations",
-        ],
-    ),
-];
+/// The name of a crate and its layers from the highest to the lowest, each with its modules.
+type Crate = (String, Vec<Vec<String>>);
+
+/// The list in ARCHITECTURE.md. A line that begins with a name begins a crate, and a line with two spaces before it is a layer.
+fn crates() -> Vec<Crate> {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once("## Crates and layers").unwrap();
+    let (_, list) = section.split_once("```text").unwrap();
+    let (list, _) = list.split_once("```").unwrap();
+    let mut crates: Vec<Crate> = Vec::new();
+    for line in list.lines() {
+        let is_layer = line.starts_with("  ") && !line.starts_with("   ");
+        if line.starts_with("pytree-") {
+            let name = line.split_whitespace().next().unwrap();
+            crates.push((name.to_owned(), Vec::new()));
+        } else if is_layer {
+            let names = line.trim_start().split("  ").next().unwrap();
+            let layer = names.split(", ").map(str::to_owned).collect();
+            crates.last_mut().unwrap().1.push(layer);
+        }
+    }
+    assert!(crates.len() > 10, "{crates:?}");
+    // The library `pytree` is the folder of the workspace, and has no modules.
+    crates.retain(|(name, _)| Path::new(ROOT).join(name).join("src").exists());
+    crates
+}
 
 /// The crates whose modules have an order inside of their layers, too.
 const ORDERED: [&str; 2] = ["pytree-store", "pytree-io"];
@@ -63,7 +50,7 @@ const ORDERED: [&str; 2] = ["pytree-store", "pytree-io"];
 struct File<'a> {
     /// The name of the crate in paths.
     crate_name: String,
-    layers: &'a [&'a str],
+    layers: &'a [Vec<String>],
     path: &'a Path,
     /// The module of the file, from the root of the crate.
     module: Vec<String>,
@@ -150,20 +137,19 @@ impl File<'_> {
     }
 
     fn check_layer(&mut self, place: proc_macro2::Span, named: &str) {
-        let rank = |layer: &str| self.layers.iter().position(|known| *known == layer);
+        let has = |layer: &Vec<String>, name: &str| layer.iter().any(|known| known == name);
+        let rank = |name: &str| self.layers.iter().position(|layer| has(layer, name));
         let own = self.module.first().and_then(|own| rank(own));
         match (own, rank(named)) {
-            (Some(own), Some(named)) if named <= own => {}
-            (Some(own), Some(_)) => {
-                let layer = self.layers[own];
-                self.mistake(
-                    place,
-                    &format!("`{layer}` imports from `{named}`, which is above it"),
-                );
+            (Some(own), Some(named)) if named >= own => {}
+            (Some(_), Some(_)) => {
+                let own = &self.module[0];
+                let mistake = format!("`{own}` imports from `{named}`, which is above it");
+                self.mistake(place, &mistake);
             }
             (Some(_), None) => {
                 let mistake = format!(
-                    "`crate::{named}` is not a layer; name the module that defines the item"
+                    "`crate::{named}` is in no layer; name the module that defines the item"
                 );
                 self.mistake(place, &mistake);
             }
@@ -261,7 +247,7 @@ fn module_of(file: &Path) -> Vec<String> {
 /// Checks the files of a crate. Returns the paths that each module names.
 fn checked(
     name: &str,
-    layers: &[&str],
+    layers: &[Vec<String>],
     mistakes: &mut Vec<String>,
 ) -> BTreeMap<Vec<String>, Vec<Vec<String>>> {
     let source = Path::new(ROOT).join(name).join("src");
@@ -300,8 +286,14 @@ fn no_mistakes(mistakes: &[String], what: &str) {
 #[test]
 fn layers_import_from_below() {
     let mut mistakes = Vec::new();
-    for (name, layers) in CRATES {
+    for (name, layers) in &crates() {
         checked(name, layers, &mut mistakes);
+        for module in layers.iter().flatten() {
+            let path = Path::new(ROOT).join(name).join("src").join(module);
+            if !path.exists() && !path.with_extension("rs").exists() {
+                mistakes.push(format!("ARCHITECTURE.md: {name} has no module `{module}`"));
+            }
+        }
     }
     no_mistakes(&mistakes, "paths go up");
 }
@@ -311,7 +303,10 @@ fn layers_import_from_below() {
 #[test]
 fn modules_have_an_order() {
     let mut mistakes = Vec::new();
-    for (name, layers) in CRATES.iter().filter(|(name, _)| ORDERED.contains(name)) {
+    for (name, layers) in &crates() {
+        if !ORDERED.contains(&name.as_str()) {
+            continue;
+        }
         let modules = checked(name, layers, &mut Vec::new());
         // The module that defines what a path names: the longest beginning of the path that is a module.
         let defining = |path: &Vec<String>| {

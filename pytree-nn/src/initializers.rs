@@ -6,7 +6,8 @@ use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::error::or_panic;
-use crate::random::{Key, rounded};
+use crate::functions::rounding::rounded;
+use crate::random::Key;
 
 /// The distribution of a parameter's initial values.
 ///

@@ -281,7 +281,7 @@ pub enum PjrtError {
     #[error("cannot read a buffer as elements of `{expected}`: found a `{found}`; read it as `{}`, or use `to_bytes`", .found.element)]
     ElementType {
         /// The element type of the Rust type.
-        expected: crate::ElementType,
+        expected: crate::element::ElementType,
         /// The type of the buffer.
         found: ArrayInfo,
     },

@@ -6,7 +6,7 @@ use pytree_transform::extend::called_with_floats;
 use pytree_transform::{DType, Tensor, custom_jvp};
 
 use crate::convert_floats::at_least_f32;
-use crate::random::product_plus;
+use crate::functions::rounding::product_plus;
 
 /// The parameter g of Lanczos' approximation. The next two constants are its coefficients.
 ///

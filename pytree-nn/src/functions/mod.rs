@@ -4,6 +4,7 @@ mod activations;
 mod gamma;
 mod integers;
 mod normalizations;
+pub(crate) mod rounding;
 
 pub use self::{activations::*, gamma::*, normalizations::*};
 

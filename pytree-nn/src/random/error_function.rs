@@ -4,7 +4,7 @@ use std::f64::consts::SQRT_2;
 
 use pytree_transform::DType;
 
-use crate::random::rounding::rounded;
+use crate::functions::rounding::rounded;
 
 /// Returns erf(x / √2) for a number of the given float dtype. Each step is rounded to the dtype, as in JAX.
 #[allow(

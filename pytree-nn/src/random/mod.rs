@@ -17,11 +17,8 @@ mod key;
 mod positive;
 mod reseed;
 mod rngs;
-mod rounding;
 mod simple;
 mod streams;
 mod vectors;
 
 pub use self::{choices::*, key::*, reseed::*, rngs::*, streams::*};
-
-pub(crate) use rounding::{product_plus, rounded};

@@ -3,9 +3,9 @@
 use pytree_transform::extend::called;
 use pytree_transform::{DType, Tensor};
 
+use crate::functions::rounding::{least_normal, next_up};
 use crate::random::Key;
 use crate::random::distributions::check_float;
-use crate::random::rounding::{least_normal, next_up};
 
 /// Methods that draw from simple distributions. The numbers agree with `jax.random`, up to rounding.
 impl Key {

@@ -23,7 +23,7 @@ pub(crate) fn rounded(dtype: DType, value: f64) -> f64 {
 }
 
 /// Returns the smallest number of a float dtype above `value`, which is rounded first.
-pub(super) fn next_up(dtype: DType, value: f64) -> f64 {
+pub(crate) fn next_up(dtype: DType, value: f64) -> f64 {
     let value = rounded(dtype, value);
     match dtype {
         DType::F64 => value.next_up(),
@@ -43,12 +43,12 @@ pub(super) fn next_up(dtype: DType, value: f64) -> f64 {
 }
 
 /// Returns the greatest number of a float dtype below `value`, which is rounded first.
-pub(super) fn next_down(dtype: DType, value: f64) -> f64 {
+pub(crate) fn next_down(dtype: DType, value: f64) -> f64 {
     -next_up(dtype, -value)
 }
 
 /// Returns the least positive normal number of a float dtype.
-pub(super) fn least_normal(dtype: DType) -> f64 {
+pub(crate) fn least_normal(dtype: DType) -> f64 {
     let range = dtype.element().float_range();
     range.map_or(0.0, |(least, _)| least)
 }
