@@ -4,9 +4,11 @@
 
 #![allow(
     clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
+    clippy::needless_range_loop,
+    clippy::manual_memcpy,
+    reason = "only inlined code is compiled for the wide instruction sets, and methods of iterators and slices are not always inlined"
 )]
 
 pub mod base;
 pub mod fused;
-pub mod primitives;
+pub mod loops;

@@ -140,7 +140,7 @@ pub mod extend {
         Examples, Operand, Primitive, Tangents, apply, each_example, try_apply,
     };
     pub use pytree_kernels::base::threads::share;
-    pub use pytree_kernels::primitives::dot::slices::{Strides, matrix_product};
+    pub use pytree_kernels::loops::dot::slices::{Strides, matrix_product};
 }
 
 /// Processes that run the same program: the interface of a library that connects them.

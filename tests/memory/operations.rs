@@ -366,7 +366,7 @@ fn names_in_the_sources() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for folder in [
         "pytree-transform/src/primitives",
-        "pytree-kernels/src/primitives/elementwise",
+        "pytree-kernels/src/loops/elementwise",
     ] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         add_names(&root.join(folder), &mut names);

@@ -15,7 +15,9 @@
 //! of the length (Higham, "The accuracy of floating point summation", 1993).
 
 use crate::base::array::{give_back, reused};
+use crate::base::combine::Combine;
 use crate::base::dtype::ArrayElement;
+use crate::base::instructions::leaf_if;
 
 /// The operation with which a reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,27 @@ impl Fold {
     }
 }
 
+/// Runs an expression with `$combine` as an alias of the type of an operation.
+macro_rules! with_fold {
+    ($fold:expr, $combine:ident => $body:expr) => {
+        match $fold {
+            $crate::base::fold::Fold::Sum => {
+                type $combine = $crate::base::combine::Sum;
+                $body
+            }
+            $crate::base::fold::Fold::Max => {
+                type $combine = $crate::base::combine::Max;
+                $body
+            }
+            $crate::base::fold::Fold::Min => {
+                type $combine = $crate::base::combine::Min;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_fold;
+
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
@@ -58,26 +81,20 @@ pub(crate) type Lanes<T> = [T; LANES];
 /// Combines some elements of a part into the part's lanes. `position` is the index of the first of these elements in
 /// the part.
 #[inline(always)]
-pub(crate) fn into_lanes<T: Copy>(
-    lanes: &mut Lanes<T>,
-    position: usize,
-    elements: &[T],
-    combine: impl Fn(T, T) -> T,
-) {
+fn combine_lanes<T: Copy, C: Combine<T>>(lanes: &mut Lanes<T>, position: usize, elements: &[T]) {
     let first = position % LANES;
     let (head, rest) = elements.split_at(((LANES - first) % LANES).min(elements.len()));
     let (blocks, rest) = rest.as_chunks::<{ CHUNKS * LANES }>();
-    let chunks = rest.chunks_exact(LANES);
-    let tail = chunks.remainder();
-    for (lane, &element) in lanes[first..].iter_mut().zip(head) {
-        *lane = combine(*lane, element);
+    let (chunks, tail) = rest.as_chunks::<LANES>();
+    for at in 0..head.len() {
+        lanes[first + at] = C::combine(lanes[first + at], head[at]);
     }
     for block in blocks {
         let mut lane = 0;
         while lane < LANES {
             let (mut combined, mut chunk) = (lanes[lane], 0);
             while chunk < CHUNKS {
-                combined = combine(combined, block[chunk * LANES + lane]);
+                combined = C::combine(combined, block[chunk * LANES + lane]);
                 chunk += 1;
             }
             lanes[lane] = combined;
@@ -85,115 +102,124 @@ pub(crate) fn into_lanes<T: Copy>(
         }
     }
     for chunk in chunks {
-        for (lane, &element) in lanes.iter_mut().zip(chunk) {
-            *lane = combine(*lane, element);
+        for lane in 0..LANES {
+            lanes[lane] = C::combine(lanes[lane], chunk[lane]);
         }
     }
-    for (lane, &element) in lanes.iter_mut().zip(tail) {
-        *lane = combine(*lane, element);
+    for lane in 0..tail.len() {
+        lanes[lane] = C::combine(lanes[lane], tail[lane]);
+    }
+}
+
+/// Combines some elements of a part into the part's lanes, as [`combine_lanes`] does.
+pub(crate) fn into_lanes<T: Copy, C: Combine<T>>(
+    lanes: &mut Lanes<T>,
+    position: usize,
+    elements: &[T],
+) {
+    leaf_if! { C::IS_WIDE =>
+        combine_lanes::<T, C>(lanes, position, elements);
     }
 }
 
 /// Combines the lanes of a part pairwise, and returns the result of the part.
 #[inline(always)]
-pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
+pub(crate) fn join_lanes<T: Copy, C: Combine<T>>(mut lanes: Lanes<T>) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
-            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
+            lanes[lane] = C::combine(lanes[lane], lanes[lane + width]);
         }
         width /= 2;
     }
     lanes[0]
 }
 
-/// Combines the elements of a part, which are at most [`PART`] neighbouring elements.
-#[inline(always)]
-fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
-    let mut lanes = [start; LANES];
-    into_lanes(&mut lanes, 0, elements, combine);
-    join_lanes(lanes, combine)
+/// Combines the elements of each part, which has `length` elements, and at most [`PART`]. The last one may be shorter.
+fn parts<T: Copy, C: Combine<T>>(results: &mut [T], elements: &[T], length: usize) {
+    leaf_if! { C::IS_WIDE =>
+        for at in 0..results.len() {
+            let end = elements.len().min((at + 1) * length);
+            let mut lanes = [C::START; LANES];
+            combine_lanes::<T, C>(&mut lanes, 0, &elements[at * length..end]);
+            results[at] = join_lanes::<T, C>(lanes);
+        }
+    }
 }
 
 /// Combines the elements of each row of `length` elements.
-#[inline(always)]
-pub(crate) fn rows<T: ArrayElement>(
+pub(crate) fn rows<T: ArrayElement, C: Combine<T>>(
     results: &mut [T],
     elements: &[T],
     length: usize,
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
 ) {
     if length <= LANES {
-        return short_rows(results, elements, length, start, combine);
-    }
-    for (result, elements) in results.iter_mut().zip(elements.chunks_exact(length)) {
-        *result = row(elements, start, combine);
+        short_rows::<T, C>(results, elements, length);
+    } else if length <= PART {
+        parts::<T, C>(results, elements, length);
+    } else {
+        for (result, elements) in results.iter_mut().zip(elements.chunks_exact(length)) {
+            *result = row::<T, C>(elements);
+        }
     }
 }
 
 /// Combines the elements of rows that are at most as long as a part has lanes, several rows at a time. Lanes that no element of a row
 /// has change nothing, so only the others are combined.
-#[inline(always)]
-fn short_rows<T: ArrayElement>(
-    results: &mut [T],
-    elements: &[T],
-    length: usize,
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) {
-    let mut lanes = [[start; ROWS]; LANES];
-    for (results, elements) in results.chunks_mut(ROWS).zip(elements.chunks(ROWS * length)) {
-        for (lane, numbers) in lanes[..length].iter_mut().enumerate() {
-            for (number, row) in numbers.iter_mut().zip(elements.chunks_exact(length)) {
-                *number = combine(start, row[lane]);
-            }
-        }
-        let mut width = length.next_power_of_two();
-        lanes[length..width].fill([start; ROWS]);
-        while width > 1 {
-            width /= 2;
-            let (left, right) = lanes.split_at_mut(width);
-            for (left, right) in left.iter_mut().zip(right) {
-                for (left, &right) in left.iter_mut().zip(&*right) {
-                    *left = combine(*left, right);
+#[allow(
+    unsafe_code,
+    reason = "the loop over rows has wide instructions only without checks"
+)]
+fn short_rows<T: Copy, C: Combine<T>>(results: &mut [T], elements: &[T], length: usize) {
+    leaf_if! { C::IS_WIDE =>
+        let mut lanes = [[C::START; ROWS]; LANES];
+        let mut first = 0;
+        while first < results.len() {
+            let count = ROWS.min(results.len() - first);
+            let elements = &elements[first * length..][..count * length];
+            for lane in 0..length {
+                for row in 0..count {
+                    // SAFETY: the elements are `count` rows of `length`. The compiler would not see it, and use no wide instructions.
+                    let element = unsafe { *elements.get_unchecked(row * length + lane) };
+                    lanes[lane][row] = C::combine(C::START, element);
                 }
             }
+            let mut width = length.next_power_of_two();
+            for lane in length..width {
+                lanes[lane] = [C::START; ROWS];
+            }
+            while width > 1 {
+                width /= 2;
+                for lane in 0..width {
+                    for row in 0..ROWS {
+                        lanes[lane][row] = C::combine(lanes[lane][row], lanes[lane + width][row]);
+                    }
+                }
+            }
+            for row in 0..count {
+                results[first + row] = lanes[0][row];
+            }
+            first += ROWS;
         }
-        results.copy_from_slice(&lanes[0][..results.len()]);
     }
 }
 
 /// Combines the elements of a row of any length.
-#[inline(always)]
-pub(crate) fn row<T: ArrayElement>(
-    elements: &[T],
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) -> T {
+pub(crate) fn row<T: ArrayElement, C: Combine<T>>(elements: &[T]) -> T {
     let mut results: Option<Vec<T>> = None;
-    // One loop for all levels, the last included, so that the code of a part is compiled once.
     loop {
         let elements = results.as_deref().unwrap_or(elements);
-        let is_last = elements.len() <= PART;
-        let mut last = [start];
-        let mut shorter = if is_last {
-            Vec::new()
-        } else {
-            reused(elements.len().div_ceil(PART))
-        };
-        let targets = if is_last { &mut last[..] } else { &mut shorter };
-        // This is a loop because the compiler does not inline `collect`.
-        for (result, elements) in targets.iter_mut().zip(elements.chunks(PART)) {
-            *result = part(elements, start, combine);
-        }
-        if let Some(longer) = results.take() {
-            give_back(longer);
-        }
-        if is_last {
+        if elements.len() <= PART {
+            let mut last = [C::START];
+            if !elements.is_empty() {
+                parts::<T, C>(&mut last, elements, PART);
+            }
+            results.into_iter().for_each(give_back);
             return last[0];
         }
-        results = Some(shorter);
+        let mut shorter = reused(elements.len().div_ceil(PART));
+        parts::<T, C>(&mut shorter, elements, PART);
+        results.replace(shorter).into_iter().for_each(give_back);
     }
 }
 
@@ -204,67 +230,76 @@ pub(crate) fn block_rows(rows: usize) -> usize {
 }
 
 /// Combines each element of a row with the same element of `target`, and writes the result to `target`.
-#[inline(always)]
-pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
-    for (target, &element) in target.iter_mut().zip(row) {
-        *target = combine(*target, element);
+pub(crate) fn into_row<T: Copy, C: Combine<T>>(target: &mut [T], row: &[T]) {
+    leaf_if! { C::IS_WIDE =>
+        combine_rows::<T, C>(target, row);
     }
 }
 
-/// Reduces several rows, element by element, to a single row, and writes it to `target`. At least one row must exist,
-/// and each row must be as long as `target`. If `is_block`, the rows are a block of more rows.
 #[inline(always)]
-pub(crate) fn columns<T: ArrayElement>(
-    target: &mut [T],
-    rows: &[T],
-    is_block: bool,
-    start: T,
-    combine: impl Fn(T, T) -> T + Copy,
+fn combine_rows<T: Copy, C: Combine<T>>(target: &mut [T], row: &[T]) {
+    let row = &row[..target.len()];
+    for at in 0..target.len() {
+        target[at] = C::combine(target[at], row[at]);
+    }
+}
+
+/// Reduces each block of `length` elements, in rows of `width`, to a single row. The last block may be shorter.
+fn blocks<T: Copy, C: Combine<T>>(results: &mut [T], elements: &[T], width: usize, length: usize) {
+    leaf_if! { C::IS_WIDE =>
+        for block in 0..results.len() / width {
+            let result = &mut results[block * width..][..width];
+            for target in &mut *result {
+                *target = C::START;
+            }
+            let end = elements.len().min((block + 1) * length);
+            let mut at = block * length;
+            while at < end {
+                combine_rows::<T, C>(result, &elements[at..at + width]);
+                at += width;
+            }
+        }
+    }
+}
+
+/// Reduces each group of `length` rows of `width` elements, element by element, to a single row of `results`. There is at least one
+/// row. If `are_blocks`, the groups are blocks of more rows.
+pub(crate) fn columns<T: ArrayElement, C: Combine<T>>(
+    results: &mut [T],
+    elements: &[T],
+    (length, width): (usize, usize),
+    are_blocks: bool,
 ) {
-    let width = target.len();
-    let mut results: Option<Vec<T>> = None;
-    // One loop for all levels, the last included, as in `row`.
-    loop {
-        let rows = results.as_deref().unwrap_or(rows);
-        let block = if is_block {
-            rows.len()
-        } else {
-            block_rows(rows.len() / width) * width
-        };
-        let is_last = rows.len() <= block;
-        let mut shorter = if is_last {
-            Vec::new()
-        } else {
-            reused(rows.len().div_ceil(block) * width)
-        };
-        let targets = if is_last { &mut *target } else { &mut shorter };
-        for (result, rows) in targets.chunks_exact_mut(width).zip(rows.chunks(block)) {
-            result.fill(start);
-            rows.chunks_exact(width)
-                .for_each(|row| into_row(result, row, combine));
+    if are_blocks || length <= block_rows(length) {
+        return blocks::<T, C>(results, elements, width, length * width);
+    }
+    let groups = elements.chunks_exact(length * width);
+    for (target, rows) in results.chunks_exact_mut(width).zip(groups) {
+        let mut results: Option<Vec<T>> = None;
+        loop {
+            let rows = results.as_deref().unwrap_or(rows);
+            let block = block_rows(rows.len() / width) * width;
+            if rows.len() <= block {
+                blocks::<T, C>(target, rows, width, block);
+                results.into_iter().for_each(give_back);
+                break;
+            }
+            let mut shorter = reused(rows.len().div_ceil(block) * width);
+            blocks::<T, C>(&mut shorter, rows, width, block);
+            results.replace(shorter).into_iter().for_each(give_back);
         }
-        if let Some(longer) = results.take() {
-            give_back(longer);
-        }
-        if is_last {
-            return;
-        }
-        results = Some(shorter);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::combine::Sum;
 
     /// Returns numbers whose rounded sum depends on the order of the additions.
     fn noise(count: usize) -> Vec<f32> {
         let number = |n: usize| ((n * 7919 + n / 13) % 1009) as f32 * 0.37 - 180.0;
         (0..count).map(number).collect()
-    }
-
-    fn plus(left: f32, right: f32) -> f32 {
-        left + right
     }
 
     #[test]
@@ -276,13 +311,13 @@ mod tests {
     #[test]
     fn parts_may_be_added_piecewise() {
         let elements = noise(PART);
-        let whole = part(&elements, 0.0, plus);
+        let whole = row::<f32, Sum>(&elements);
         for cuts in [[1, 2], [31, 33], [7, 512], [500, 1000], [0, PART]] {
             let mut lanes = [0.0; LANES];
             for (from, to) in [(0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], PART)] {
-                into_lanes(&mut lanes, from, &elements[from..to], plus);
+                into_lanes::<f32, Sum>(&mut lanes, from, &elements[from..to]);
             }
-            assert_eq!(join_lanes(lanes, plus).to_bits(), whole.to_bits());
+            assert_eq!(join_lanes::<f32, Sum>(lanes).to_bits(), whole.to_bits());
         }
     }
 
@@ -291,17 +326,12 @@ mod tests {
         let (rows, width) = (100, 3);
         let numbers = noise(rows * width);
         let mut sums = vec![0.0; width];
-        columns(&mut sums, &numbers, false, 0.0, plus);
+        columns::<f32, Sum>(&mut sums, &numbers, (rows, width), false);
         for (column, sum) in sums.iter().enumerate() {
             let of_column = numbers.iter().skip(column).step_by(width);
             let mut alone = [0.0];
-            columns(
-                &mut alone,
-                &of_column.copied().collect::<Vec<f32>>(),
-                false,
-                0.0,
-                plus,
-            );
+            let column: Vec<f32> = of_column.copied().collect();
+            columns::<f32, Sum>(&mut alone, &column, (rows, 1), false);
             assert_eq!(alone[0].to_bits(), sum.to_bits());
         }
     }
@@ -313,9 +343,9 @@ mod tests {
                 let mut elements = noise(count * length);
                 elements[0] = -0.0;
                 let mut sums = vec![0.0; count];
-                rows(&mut sums, &elements, length, 0.0, plus);
+                rows::<f32, Sum>(&mut sums, &elements, length);
                 for (sum, row) in sums.iter().zip(elements.chunks(length)) {
-                    assert_eq!(sum.to_bits(), part(row, 0.0, plus).to_bits());
+                    assert_eq!(sum.to_bits(), super::row::<f32, Sum>(row).to_bits());
                 }
             }
         }
@@ -325,13 +355,13 @@ mod tests {
     fn rows_and_columns_add_each_element_once() {
         for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
             let ones = vec![1_i64; count];
-            let sum = row(&ones, 0, |left, right| left + right);
+            let sum = row::<i64, Sum>(&ones);
             assert_eq!(usize::try_from(sum), Ok(count));
         }
         for (rows, width) in [(1, 3), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
             let numbers: Vec<u32> = (0..).take(rows * width).collect();
             let mut sums = vec![0; width];
-            columns(&mut sums, &numbers, false, 0, u32::wrapping_add);
+            columns::<u32, Sum>(&mut sums, &numbers, (rows, width), false);
             let column = |column| numbers.iter().skip(column).step_by(width);
             let expected =
                 (0..width).map(|at| column(at).fold(0, |sum, &x| u32::wrapping_add(sum, x)));
@@ -363,7 +393,7 @@ mod tests {
                 "the order does not matter here"
             );
             let mut sums = vec![0.0; width];
-            columns(&mut sums, &numbers, false, 0.0, plus);
+            columns::<f32, Sum>(&mut sums, &numbers, (rows, width), false);
             assert_eq!(sums, expected);
         }
     }
@@ -375,8 +405,8 @@ mod tests {
         let tenths = vec![0.1_f32; 20_000_000];
         let expected = 2_000_000.029_802_32;
         let mut sums = [0.0; 2];
-        columns(&mut sums, &tenths, false, 0.0, plus);
-        for total in [row(&tenths, 0.0, plus), sums[0] * 2.0] {
+        columns::<f32, Sum>(&mut sums, &tenths, (tenths.len() / 2, 2), false);
+        for total in [row::<f32, Sum>(&tenths), sums[0] * 2.0] {
             assert!((f64::from(total) - expected).abs() <= 2.0, "{total}");
         }
     }

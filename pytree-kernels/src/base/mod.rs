@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod bits;
+pub(crate) mod combine;
 pub mod divided;
 pub mod dtype;
 pub(crate) mod elementary;

@@ -10,7 +10,7 @@ use pytree_base::dtype::NumberKind;
 use crate::base::array::{Array, Data, reused, reused_bits};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::instructions::dispatch;
+use crate::base::instructions::leaf;
 
 /// Returns whether a dtype is narrower than the dtype in which kernels compute.
 #[inline]
@@ -51,28 +51,50 @@ impl Half {
 
     /// Rounds each number to the nearest number of this type. The numbers remain f32.
     pub fn round(self, numbers: &mut [f32]) {
-        dispatch::<f32, _>(Rounding {
-            half: self,
-            numbers,
-        });
+        match self {
+            Self::BF16 => leaf! {
+                for number in numbers.iter_mut() {
+                    *number = round_bf16(*number);
+                }
+            },
+            Self::F16 => leaf! {
+                for number in numbers.iter_mut() {
+                    *number = round_f16(*number);
+                }
+            },
+        }
     }
 
     /// Converts the bits of numbers of this type to f32.
     pub fn widen(self, bits: &[u16], numbers: &mut [f32]) {
-        dispatch::<f32, _>(Widening {
-            half: self,
-            bits,
-            numbers,
-        });
+        match self {
+            Self::BF16 => leaf! {
+                for (number, &bits) in numbers.iter_mut().zip(bits) {
+                    *number = widen_bf16(bits);
+                }
+            },
+            Self::F16 => leaf! {
+                for (number, &bits) in numbers.iter_mut().zip(bits) {
+                    *number = widen_f16(bits);
+                }
+            },
+        }
     }
 
     /// Rounds numbers to this type, and returns their bits.
     pub fn narrow(self, numbers: &[f32], bits: &mut [u16]) {
-        dispatch::<f32, _>(Narrowing {
-            half: self,
-            numbers,
-            bits,
-        });
+        match self {
+            Self::BF16 => leaf! {
+                for (bits, &number) in bits.iter_mut().zip(numbers) {
+                    *bits = narrow_bf16(number);
+                }
+            },
+            Self::F16 => leaf! {
+                for (bits, &number) in bits.iter_mut().zip(numbers) {
+                    *bits = narrow_f16(number);
+                }
+            },
+        }
     }
 }
 
@@ -177,65 +199,6 @@ pub(crate) fn narrow_f16(number: f32) -> u16 {
         0x7c00 | size >> 13 & 0x3ff
     };
     (sign | narrowed) as u16
-}
-
-/// The arguments of [`Half::round`]. This computation is compiled for the wide instruction sets.
-struct Rounding<'a> {
-    half: Half,
-    numbers: &'a mut [f32],
-}
-
-impl pulp::WithSimd for Rounding<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let numbers = self.numbers.iter_mut();
-        match self.half {
-            Half::BF16 => numbers.for_each(|x| *x = round_bf16(*x)),
-            Half::F16 => numbers.for_each(|x| *x = round_f16(*x)),
-        }
-    }
-}
-
-/// The arguments of [`Half::widen`]. This computation is compiled for the wide instruction sets.
-struct Widening<'a> {
-    half: Half,
-    bits: &'a [u16],
-    numbers: &'a mut [f32],
-}
-
-impl pulp::WithSimd for Widening<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let pairs = self.numbers.iter_mut().zip(self.bits);
-        match self.half {
-            Half::BF16 => pairs.for_each(|(x, &bits)| *x = widen_bf16(bits)),
-            Half::F16 => pairs.for_each(|(x, &bits)| *x = widen_f16(bits)),
-        }
-    }
-}
-
-/// The arguments of [`Half::narrow`]. This computation is compiled for the wide instruction sets.
-struct Narrowing<'a> {
-    half: Half,
-    numbers: &'a [f32],
-    bits: &'a mut [u16],
-}
-
-impl pulp::WithSimd for Narrowing<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let pairs = self.bits.iter_mut().zip(self.numbers);
-        match self.half {
-            Half::BF16 => pairs.for_each(|(bits, &x)| *bits = narrow_bf16(x)),
-            Half::F16 => pairs.for_each(|(bits, &x)| *bits = narrow_f16(x)),
-        }
-    }
 }
 
 /// Returns an array in the dtype in which kernels compute.

@@ -16,7 +16,7 @@ pub(crate) fn prefetch<T>(elements: &[T]) {
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "the instruction takes a pointer")]
 #[inline(always)]
-fn request<T>(element: &T) {
+pub(crate) fn request<T>(element: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: the instruction reads and writes nothing, and has no effect but on time. All processors have it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
@@ -24,4 +24,4 @@ fn request<T>(element: &T) {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn request<T>(_: &T) {}
+pub(crate) fn request<T>(_: &T) {}

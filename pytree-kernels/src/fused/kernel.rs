@@ -49,8 +49,8 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
 use crate::base::pattern::Pattern;
 use crate::base::target::Following;
-use crate::primitives::elementwise::classes::class_of;
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
+use crate::loops::elementwise::classes::class_of;
+use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
 /// The maximum number of elements of a tile, unless a single row is longer. A register then holds 4 KiB of f32. A step
 /// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
@@ -167,7 +167,7 @@ pub(super) type Factors = [Option<usize>; 4];
 
 /// A number that is the same for all elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(super) enum Filler {
     /// A number of the dtype of the register or of the step that has it.
     Constant(f64),
     /// The only element of an input.
@@ -177,7 +177,7 @@ pub(super) enum Number {
 /// How a register is filled before the first tile.
 #[derive(Clone, Copy, Debug)]
 enum Fill {
-    Number(Number),
+    Number(Filler),
     Row { input: usize, period: usize },
 }
 
@@ -231,7 +231,7 @@ pub struct Kernel {
     /// the result is then the left operand, and the right operand is the last input.
     product: Option<Product>,
     fills: Vec<Filled>,
-    factors: Vec<Number>,
+    factors: Vec<Filler>,
     steps: Vec<Step>,
     stores: Vec<Store>,
     totals: Vec<Total>,

@@ -1,7 +1,6 @@
 //! The registers of a kernel: tiles of elements that stay in the first-level cache.
 //!
-//! All code that touches elements is inlined into the kernel, which is compiled for several instruction sets. The
-//! program chooses the instruction set at run time.
+//! A step of the program is interpreted by code that is compiled once, and runs a leaf loop on the elements of the tile.
 
 mod elementwise;
 mod register;
@@ -15,17 +14,18 @@ use pytree_base::bug::{bug, expect_some};
 pub(super) use self::elementwise::Types;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
-use super::kernel::{Here, Number, Place};
+use super::kernel::{Filler, Here, Place};
 use crate::base::array::Array;
+use crate::base::combine::{Number, Ordered};
 use crate::base::dtype::DType;
 use crate::base::fold;
-use crate::base::fold::Fold;
+use crate::base::fold::{Fold, with_fold};
 use crate::base::narrow::Half;
 use crate::base::pattern::{Pattern, stretch};
 use crate::base::target::Target;
-use crate::primitives::dot::Factor;
-use crate::primitives::elementwise::blocks::{Operand, Output};
-use crate::primitives::elementwise::classes::{Class, Memory, class_of, with_class};
+use crate::loops::dot::Factor;
+use crate::loops::elementwise::blocks::{Operand, Output};
+use crate::loops::elementwise::classes::{Class, Memory, class_of, with_class};
 
 /// The elements of a place, as text for the panic message of a library bug.
 const OWN: &str = "elements of the type in which the step computes";
@@ -38,12 +38,15 @@ pub(super) trait Held: Class {
 
 /// A float type in which a kernel computes: `f32` or `f64`.
 pub(super) trait Float:
-    Held + Factor + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+    Held
+    + Number
+    + Ordered
+    + Factor
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
 {
-    fn of_bool(value: bool) -> Self;
-    /// Returns the initial accumulator of a reduction: its neutral element.
-    fn start(fold: Fold) -> Self;
-    fn combine(fold: Fold, left: Self, right: Self) -> Self;
     /// Rounds each number to a half-precision type.
     fn round(half: Half, numbers: &mut [Self]);
 }
@@ -134,12 +137,10 @@ impl Tiles {
         Self(registers)
     }
 
-    #[inline(always)]
     fn register<C: Held>(&self, register: usize) -> &[C] {
         &C::registers(&self.0)[register]
     }
 
-    #[inline(always)]
     fn register_mut<C: Held>(&mut self, register: usize) -> &mut [C] {
         &mut C::registers_mut(&mut self.0)[register]
     }
@@ -149,7 +150,7 @@ impl Tiles {
         &mut self,
         register: usize,
         dtype: DType,
-        number: Number,
+        number: Filler,
         sources: &[Source<'_>],
     ) {
         with_class!(dtype, C => {
@@ -159,7 +160,6 @@ impl Tiles {
     }
 
     /// Fills a register with the elements of an input of the dtype that repeat by a pattern.
-    #[inline(always)]
     pub(super) fn load<F: Float>(
         &mut self,
         register: usize,
@@ -180,7 +180,6 @@ impl Tiles {
     }
 
     /// Fills the first `count` numbers of a register with elements of a source that repeat by a pattern, from the element `start` on.
-    #[inline(always)]
     pub(super) fn load_array<F: Float>(
         &mut self,
         register: usize,
@@ -201,7 +200,6 @@ impl Tiles {
         }
     }
 
-    #[inline(never)]
     fn load_others(
         &mut self,
         register: usize,
@@ -215,7 +213,6 @@ impl Tiles {
         });
     }
 
-    #[inline(never)]
     fn reload(
         &mut self,
         register: usize,
@@ -230,7 +227,6 @@ impl Tiles {
     }
 
     /// Copies the numbers at a place into a register.
-    #[inline(always)]
     pub(super) fn copy<F: Float>(&mut self, operand: Place, register: usize, here: &Here<'_, '_>) {
         let mut output = self.take::<F>(register);
         output[..here.count].copy_from_slice(self.elements(operand, here));
@@ -238,7 +234,6 @@ impl Tiles {
     }
 
     /// Rounds or wraps the first `count` numbers of a register to a narrower dtype.
-    #[inline(always)]
     pub(super) fn narrow<F: Float>(&mut self, dtype: DType, register: usize, count: usize) {
         match Half::of(dtype) {
             Some(half) => F::round(half, &mut self.register_mut(register)[..count]),
@@ -246,7 +241,6 @@ impl Tiles {
         }
     }
 
-    #[inline(never)]
     fn wrap(&mut self, dtype: DType, register: usize, count: usize) {
         with_class!(dtype, C => {
             let numbers = Output::new(&mut self.register_mut::<C>(register)[..count]);
@@ -256,7 +250,6 @@ impl Tiles {
     }
 
     /// Repeats the single number of each row of the tile along the row.
-    #[inline(always)]
     pub(super) fn spread<F: Float>(
         &mut self,
         dtype: DType,
@@ -275,27 +268,22 @@ impl Tiles {
         }
     }
 
-    #[inline(always)]
     fn spread_rows<C: Held>(&mut self, operand: usize, register: usize, row: usize, count: usize) {
         let mut output = self.take::<C>(register);
         stretch(&mut output[..count], self.register(operand), row, row);
         self.put(register, output);
     }
 
-    /// Takes a register out of the tiles, so that a step can write to it while it reads the others. Not a function with a closure,
-    /// which would not be inlined.
-    #[inline(always)]
+    /// Takes a register out of the tiles, so that a step can write to it while it reads the others.
     fn take<C: Held>(&mut self, register: usize) -> Register<C> {
         std::mem::take(&mut C::registers_mut(&mut self.0)[register])
     }
 
-    #[inline(always)]
     fn put<C: Held>(&mut self, register: usize, taken: Register<C>) {
         C::registers_mut(&mut self.0)[register] = taken;
     }
 
     /// Reduces each row of the tile to one number.
-    #[inline(always)]
     pub(super) fn fold_rows<F: Float>(
         &mut self,
         fold: Fold,
@@ -307,16 +295,11 @@ impl Tiles {
         let mut output = self.take::<F>(register);
         let elements = self.elements(operand, here);
         let results = &mut output[..elements.len() / row];
-        match fold {
-            Fold::Sum => fold_each(results, elements, row, Fold::Sum),
-            Fold::Max => fold_each(results, elements, row, Fold::Max),
-            Fold::Min => fold_each(results, elements, row, Fold::Min),
-        }
+        with_fold!(fold, C => fold::rows::<F, C>(results, elements, row));
         self.put(register, output);
     }
 
     /// Copies `count` values of a register into the memory of a result of the dtype, beginning at the position `from`.
-    #[inline(always)]
     pub(super) fn store<F: Float>(
         &self,
         dtype: DType,
@@ -332,7 +315,6 @@ impl Tiles {
         }
     }
 
-    #[inline(never)]
     fn store_others(
         &self,
         dtype: DType,
@@ -345,7 +327,6 @@ impl Tiles {
     }
 
     /// Returns the elements of the tile at a place.
-    #[inline(always)]
     #[allow(
         unsafe_code,
         reason = "no step writes to memory while the tiles are borrowed"
@@ -356,7 +337,6 @@ impl Tiles {
     }
 
     /// Returns the elements of the tile at a place, which the step may overwrite.
-    #[inline(always)]
     fn operand<'a, C: Held>(&'a self, place: Place, here: &'a Here<'_, '_>) -> Operand<'a, C> {
         let Here { start, count, .. } = *here;
         let result = match place {
@@ -384,19 +364,7 @@ fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
 /// Fills a tile with elements of a source that repeat by a pattern, from the element `start` on.
 #[inline(always)]
 fn load<C: Class>(output: &mut [C], pattern: Pattern, source: &Array, start: usize) {
-    pattern.fill(
-        output,
-        start,
-        #[inline(always)]
-        |at, elements| C::load(source, at, elements),
-    );
-}
-
-#[inline(always)]
-fn fold_each<F: Float>(output: &mut [F], elements: &[F], row: usize, fold: Fold) {
-    fold::rows(output, elements, row, F::start(fold), |left, right| {
-        F::combine(fold, left, right)
-    });
+    pattern.fill(output, start, |at, elements| C::load(source, at, elements));
 }
 
 #[cold]
@@ -407,30 +375,6 @@ fn no_halves() -> ! {
 macro_rules! floats {
     ($($float:ident, $round:expr;)*) => {$(
         impl Float for $float {
-            #[inline(always)]
-            fn of_bool(value: bool) -> Self {
-                if value { 1.0 } else { 0.0 }
-            }
-
-            #[inline(always)]
-            fn start(fold: Fold) -> Self {
-                match fold {
-                    Fold::Sum => 0.0,
-                    Fold::Max => Self::NEG_INFINITY,
-                    Fold::Min => Self::INFINITY,
-                }
-            }
-
-            /// Combines two elements. For a maximum or minimum, returns NaN if either element is NaN.
-            #[inline(always)]
-            fn combine(fold: Fold, left: Self, right: Self) -> Self {
-                match fold {
-                    Fold::Sum => left + right,
-                    Fold::Max => if left > right || left.is_nan() { left } else { right },
-                    Fold::Min => if left < right || left.is_nan() { left } else { right },
-                }
-            }
-
             #[inline(always)]
             fn round(half: Half, numbers: &mut [Self]) {
                 $round(half, numbers);

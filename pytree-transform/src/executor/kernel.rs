@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use pytree_kernels::fused::{Followed, Kernel};
-use pytree_kernels::primitives::convolution::Convolution;
+use pytree_kernels::loops::convolution::Convolution;
 
 use crate::primitives::dot::product_of;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};

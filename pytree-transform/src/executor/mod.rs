@@ -24,7 +24,7 @@ use pytree_kernels::base::divided::Divided;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::threads::{self, Piece};
 use pytree_kernels::fused::Kernel;
-use pytree_kernels::primitives::elementwise::short::ShortProgram;
+use pytree_kernels::loops::elementwise::short::ShortProgram;
 use smallvec::SmallVec;
 
 use self::kernel::FusedKernel;

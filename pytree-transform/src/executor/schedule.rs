@@ -16,7 +16,7 @@ use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::narrow::{Half, wide};
 use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::fused::Level;
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise::Elementwise;
 use smallvec::SmallVec;
 
 use super::builder::FusedBuilder;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::short::{Register, ShortBuilder, ShortProgram};
+use pytree_kernels::loops::elementwise::short::{Register, ShortBuilder, ShortProgram};
 use smallvec::SmallVec;
 
 use crate::primitives::create::{Full, Iota};

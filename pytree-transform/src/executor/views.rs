@@ -6,7 +6,7 @@ use pytree_kernels::base::narrow::rounded_to;
 use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::fused::held_as;
-use pytree_kernels::primitives::elementwise::{Elementwise, Unary};
+use pytree_kernels::loops::elementwise::{Elementwise, Unary};
 
 use crate::primitives::create::Full;
 use crate::primitives::shape::{Broadcast, Reshape};

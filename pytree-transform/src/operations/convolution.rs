@@ -7,7 +7,7 @@ mod mistakes;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
-use pytree_kernels::primitives::convolution;
+use pytree_kernels::loops::convolution;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
 pub use crate::operations::convolution_layout::ConvDimensionNumbers;

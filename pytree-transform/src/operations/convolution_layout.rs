@@ -1,7 +1,7 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::primitives::convolution::{Axes, DimensionNumbers};
+use pytree_kernels::loops::convolution::{Axes, DimensionNumbers};
 
 use crate::base::error::Mistake;
 

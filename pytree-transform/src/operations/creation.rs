@@ -2,7 +2,7 @@
 
 use pytree_base::bug::expect_next;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::loops::elementwise::Comparison;
 
 use crate::base::error::{called, or_panic};
 use crate::executor::compile;

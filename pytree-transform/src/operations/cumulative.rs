@@ -1,7 +1,7 @@
 //! Cumulative reductions along an axis.
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::primitives::cumulative::{Cumulation, Run};
+use pytree_kernels::loops::cumulative::{Cumulation, Run};
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;

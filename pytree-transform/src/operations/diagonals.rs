@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis};
-use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::loops::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;

@@ -3,7 +3,7 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::primitives::elementwise::{Binary, Comparison};
+use pytree_kernels::loops::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::convert::convert;

@@ -1,7 +1,7 @@
 //! Products, minima, and positions of extrema. Maxima and sums are in `reduce.rs`.
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::primitives::reduction::{Extremum, Reduction};
+use pytree_kernels::loops::reduction::{Extremum, Reduction};
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of, axis_of};

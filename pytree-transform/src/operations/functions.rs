@@ -3,7 +3,7 @@
 use std::f64::consts::{LN_2, LOG10_E, PI};
 
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::{Rounding, Unary};
+use pytree_kernels::loops::elementwise::{Rounding, Unary};
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::reduce::check_float;

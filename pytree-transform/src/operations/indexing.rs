@@ -7,7 +7,7 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::loops::elementwise::Comparison;
 
 pub(super) use self::plan::Plan;
 pub use self::take_modes::TakeMode;

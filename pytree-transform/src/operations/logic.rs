@@ -3,8 +3,8 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::reduction::Reduction;
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};

@@ -2,8 +2,8 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, without_axes};
-use pytree_kernels::primitives::elementwise::Unary;
-use pytree_kernels::primitives::sort::Sorted;
+use pytree_kernels::loops::elementwise::Unary;
+use pytree_kernels::loops::sort::Sorted;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};

@@ -1,7 +1,7 @@
 //! Norms, and logarithms of sums of exponentials.
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::primitives::reduction::Reduction;
+use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};

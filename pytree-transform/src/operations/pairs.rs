@@ -3,7 +3,7 @@
 use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::{Binary, Comparison};
+use pytree_kernels::loops::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise;

@@ -4,8 +4,8 @@ use pytree_core::Static;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::reduce_window::Window;
-use pytree_kernels::primitives::reduction::Extremum;
+use pytree_kernels::loops::reduce_window::Window;
+use pytree_kernels::loops::reduction::Extremum;
 
 use crate::base::error::{Mistake, TensorError, called};
 use crate::operations::convolution::Padding;

@@ -7,7 +7,7 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::narrow::wide;
 use pytree_kernels::base::shape::{AxisList, Shape};
-use pytree_kernels::primitives::reduction::Reduction;
+use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};

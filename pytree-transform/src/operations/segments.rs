@@ -2,7 +2,7 @@
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::Comparison;
+use pytree_kernels::loops::elementwise::Comparison;
 
 use crate::base::error::TensorError;
 use crate::primitives::convert::convert;

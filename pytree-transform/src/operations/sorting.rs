@@ -6,8 +6,8 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::pattern::common_shape;
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::sort::Sorted;
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::sort::Sorted;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;

@@ -9,7 +9,7 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise::Binary;
+use pytree_kernels::loops::elementwise::Binary;
 
 use self::scattered::Scattered;
 use crate::base::error::TensorError;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
-use pytree_kernels::primitives::pad::Pad;
+use pytree_kernels::loops::elementwise::{Binary, Elementwise};
+use pytree_kernels::loops::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
 use super::parameters;

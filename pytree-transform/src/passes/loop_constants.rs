@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, Shape};
-use pytree_kernels::primitives::dot::DotGeneral;
+use pytree_kernels::loops::dot::DotGeneral;
 use smallvec::{SmallVec, smallvec};
 
 use super::{optimize, parameters};

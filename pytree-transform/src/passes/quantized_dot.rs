@@ -4,7 +4,7 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::dot::DotGeneral;
+use pytree_kernels::loops::dot::DotGeneral;
 
 use crate::primitives::shape::Broadcast;
 use crate::tensor::Tensor;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::dot::DotGeneral;
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise};
+use pytree_kernels::loops::dot::DotGeneral;
+use pytree_kernels::loops::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
 
 use super::parameters;

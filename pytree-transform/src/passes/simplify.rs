@@ -21,8 +21,8 @@ use std::sync::Arc;
 use pytree_base::bug::expect_at;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::primitives::dot::DotGeneral;
-use pytree_kernels::primitives::elementwise::{Binary, Comparison, Elementwise, Unary};
+use pytree_kernels::loops::dot::DotGeneral;
+use pytree_kernels::loops::elementwise::{Binary, Comparison, Elementwise, Unary};
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;

@@ -19,8 +19,8 @@ use pytree_base::bug::{bug, expect_next};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::reduction::Reduction;
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};

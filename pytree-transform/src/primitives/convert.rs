@@ -6,8 +6,8 @@ use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::narrow::is_narrow;
-use pytree_kernels::primitives::elementwise;
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise;
+use pytree_kernels::loops::elementwise::Elementwise;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

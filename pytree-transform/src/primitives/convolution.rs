@@ -13,7 +13,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::primitives::convolution::{self, Axes, Convolution, DimensionNumbers};
+use pytree_kernels::loops::convolution::{self, Axes, Convolution, DimensionNumbers};
 
 use crate::base::error::{Mistake, TensorError, or_panic};
 use crate::base::text_layout::{Pairs, Tuple};

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use pytree_kernels::base::array::{Array, Operands, fits_memory};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::create;
+use pytree_kernels::loops::create;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
-use pytree_kernels::primitives::cumulative::{self, Cumulation, Run};
-use pytree_kernels::primitives::elementwise::Binary;
+use pytree_kernels::loops::cumulative::{self, Cumulation, Run};
+use pytree_kernels::loops::elementwise::Binary;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

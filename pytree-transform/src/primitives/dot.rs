@@ -7,8 +7,8 @@ use pytree_base::bug::expect_some;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, sorting_permutation};
-use pytree_kernels::primitives::dot::slices::ProductElement;
-use pytree_kernels::primitives::dot::{DotGeneral, Side};
+use pytree_kernels::loops::dot::slices::ProductElement;
+use pytree_kernels::loops::dot::{DotGeneral, Side};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

@@ -14,7 +14,7 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::narrow::{is_narrow, wide};
 use pytree_kernels::base::shape::Shape;
-use pytree_kernels::primitives::gather::{self, Blocks, Outside};
+use pytree_kernels::loops::gather::{self, Blocks, Outside};
 use smallvec::smallvec;
 
 pub(crate) use self::along::take_along;

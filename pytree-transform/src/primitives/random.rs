@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_base::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::threefry::{self, GROUPS, PARITY, ROTATIONS};
+use pytree_kernels::loops::threefry::{self, GROUPS, PARITY, ROTATIONS};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

@@ -10,8 +10,8 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::shape::{AxisList, without_axes};
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::reduction::{self, Reduction};
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::reduction::{self, Reduction};
 
 pub(crate) use self::arg_extremum::argument_of;
 use crate::base::error::{TensorError, or_panic};
@@ -426,7 +426,7 @@ fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
 
 #[cfg(test)]
 mod tests {
-    use pytree_kernels::primitives::reduction::Extremum;
+    use pytree_kernels::loops::reduction::Extremum;
 
     use super::arg_extremum::ArgExtremum;
     use super::*;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::reduce_window::{self, Window};
-use pytree_kernels::primitives::reduction::Extremum;
-use pytree_kernels::primitives::sliding::Sliding;
+use pytree_kernels::loops::reduce_window::{self, Window};
+use pytree_kernels::loops::reduction::Extremum;
+use pytree_kernels::loops::sliding::Sliding;
 
 use self::selection::{Direction, SelectAndAdd};
 use crate::base::error::{TensorError, or_panic};

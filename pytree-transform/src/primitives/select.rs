@@ -4,8 +4,8 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise;
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise;
+use pytree_kernels::loops::elementwise::Elementwise;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pytree_kernels::base::array::{Array, Data, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
-use pytree_kernels::primitives::strided::{gather, joined_axes};
+use pytree_kernels::loops::strided::{gather, joined_axes};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};

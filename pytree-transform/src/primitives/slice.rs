@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
-use pytree_kernels::primitives::strided::gather;
+use pytree_kernels::loops::strided::gather;
 use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};

@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::sort::{self, Order, Sorted};
+use pytree_kernels::loops::sort::{self, Order, Sorted};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::gather::take_along;

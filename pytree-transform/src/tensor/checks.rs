@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use pytree_base::platform;
 use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise::Elementwise;
 
 use crate::base::error::TensorError;
 use crate::tensor::checks::origins::{Origin, Origins};

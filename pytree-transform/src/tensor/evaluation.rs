@@ -13,7 +13,7 @@ use pytree_base::bug::expect_next;
 use pytree_kernels::base::array::{Array, Operands, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::narrow::{is_narrow, narrowed, wide, widened, write_part};
-use pytree_kernels::primitives::strided;
+use pytree_kernels::loops::strided;
 use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_panic};

@@ -13,7 +13,7 @@ use pytree_base::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::fold::Fold;
-use pytree_kernels::primitives::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise::Elementwise;
 use smallvec::SmallVec;
 
 use crate::base::axis_names::AxisName;

@@ -6,8 +6,8 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Kernel, Number, Place, Step, Work};
-use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use super::{Fill, Filler, Kernel, Place, Step, Work};
+use crate::loops::elementwise::{Binary, Elementwise, Unary};
 
 /// An operation of arithmetic that can be part of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Kernel {
     }
 
     /// Returns the number that a place holds, if it is the same for all elements.
-    pub(super) fn number_at(&self, place: Place) -> Option<Number> {
+    pub(super) fn number_at(&self, place: Place) -> Option<Filler> {
         let Place::Register(register) = place else {
             return None;
         };
@@ -95,13 +95,13 @@ impl Kernel {
     }
 
     /// Returns the operand and the number of a step that multiplies by a number, or negates, and does nothing else.
-    fn scaled(&self, step: &Step) -> Option<(Place, Number)> {
+    fn scaled(&self, step: &Step) -> Option<(Place, Filler)> {
         if step.is_narrowed || step.factors != [None; 4] {
             return None;
         }
         match step.work {
             Work::Elementwise(Elementwise::Unary(Unary::Neg)) => {
-                return Some((step.operands[0], Number::Constant(-1.0)));
+                return Some((step.operands[0], Filler::Constant(-1.0)));
             }
             Work::Arithmetic(Arithmetic::Mul) => {}
             _ => return None,
@@ -119,7 +119,7 @@ impl Kernel {
             let factor = match step.work {
                 Work::Elementwise(Elementwise::Unary(Unary::IntegerPower(2))) => operand,
                 Work::Arithmetic(Arithmetic::Div) => match self.number_at(step.operands[1]) {
-                    Some(Number::Constant(divisor)) if is_power_of_two(divisor) => {
+                    Some(Filler::Constant(divisor)) if is_power_of_two(divisor) => {
                         let dtype = step.dtype;
                         Some(Place::Register(self.number(1.0 / divisor, dtype)))
                     }

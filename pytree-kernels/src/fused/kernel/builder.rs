@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{
-    Arithmetic, Fill, Filled, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE,
+    Arithmetic, Fill, Filled, Filler, Kernel, LONGEST_UNIT, Level, Place, STREAMED, STREAMED_TILE,
     Step, Store, TILE, Total, Types, Work,
 };
 use crate::base::dtype::{AbstractArray, DType};
@@ -11,8 +11,8 @@ use crate::base::fold::Fold;
 use crate::base::numbers::least_common_multiple;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::LINE;
-use crate::primitives::elementwise::classes::class_of;
-use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use crate::loops::elementwise::classes::class_of;
+use crate::loops::elementwise::{Binary, Elementwise, Unary};
 
 /// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, so a
 /// great number would take time.
@@ -56,7 +56,7 @@ impl KernelBuilder {
         self.kernel.registers - 1
     }
 
-    fn fill(&mut self, number: Number, dtype: DType) -> usize {
+    fn fill(&mut self, number: Filler, dtype: DType) -> usize {
         let register = self.register();
         self.kernel.fills.push(Filled {
             fill: Fill::Number(number),
@@ -95,12 +95,12 @@ impl KernelBuilder {
 
     /// Fills a register with a number of a dtype.
     pub fn constant(&mut self, value: f64, dtype: DType) -> usize {
-        self.fill(Number::Constant(value), dtype)
+        self.fill(Filler::Constant(value), dtype)
     }
 
     /// Fills a register with the only element of an input.
     pub fn scalar(&mut self, input: usize) -> usize {
-        self.fill(Number::Scalar { input }, self.inputs[input].dtype)
+        self.fill(Filler::Scalar { input }, self.inputs[input].dtype)
     }
 
     /// Reads an input and repeats its elements by a pattern.
@@ -253,7 +253,7 @@ impl KernelBuilder {
         let mut levels: Vec<Option<Level>> = vec![None; self.inputs.len()];
         let mut repeated = vec![false; self.inputs.len()];
         for filled in &kernel.fills {
-            if let Fill::Number(Number::Scalar { input }) | Fill::Row { input, .. } = filled.fill {
+            if let Fill::Number(Filler::Scalar { input }) | Fill::Row { input, .. } = filled.fill {
                 repeated[input] = true;
             }
         }

@@ -6,9 +6,9 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Filled, Kernel, Number, Place, Step, Work};
+use super::{Fill, Filled, Filler, Kernel, Place, Step, Work};
 use crate::base::dtype::DType;
-use crate::primitives::elementwise::{Binary, Comparison, Elementwise};
+use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
 /// The greatest number of choices that compute the same comparison. To store and read truth values takes as long as about two
 /// comparisons.
@@ -130,9 +130,9 @@ impl Kernel {
 
     /// Returns a register that is filled with a number of a dtype.
     pub(super) fn number(&mut self, number: f64, dtype: DType) -> usize {
-        let fill = Fill::Number(Number::Constant(number));
+        let fill = Fill::Number(Filler::Constant(number));
         let known = |filled: &&Filled| {
-            matches!(filled.fill, Fill::Number(Number::Constant(known)) if known.to_bits() == number.to_bits())
+            matches!(filled.fill, Fill::Number(Filler::Constant(known)) if known.to_bits() == number.to_bits())
                 && filled.dtype == dtype
         };
         if let Some(filled) = self.fills.iter().find(known) {
@@ -164,7 +164,7 @@ impl Kernel {
             let [left, right] = [step.operands[0], step.operands[1]];
             let is_limit = |place| match self.number_at(place) {
                 // A number that underflows to 0 in f32 stays a maximum.
-                Some(Number::Constant(number)) => number as f32 != 0.0 && !number.is_nan(),
+                Some(Filler::Constant(number)) => number as f32 != 0.0 && !number.is_nan(),
                 _ => false,
             };
             let (number, element) = match [left, right].map(is_limit) {

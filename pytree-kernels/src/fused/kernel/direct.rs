@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{Kernel, Level, Step, Store, Work};
 use crate::fused::tiles::Source;
-use crate::primitives::elementwise::classes::class_of;
+use crate::loops::elementwise::classes::class_of;
 
 /// For each register, the result that a step writes to memory instead of the register.
 pub(crate) type Destinations = SmallVec<[Option<usize>; 16]>;

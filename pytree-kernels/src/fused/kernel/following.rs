@@ -5,16 +5,16 @@ use std::sync::Arc;
 use pytree_base::bug::bug;
 use smallvec::SmallVec;
 
-use super::{Fill, Kernel, Level, Number, Product, Step, Work};
+use super::{Fill, Filler, Kernel, Level, Product, Step, Work};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::narrow::Half;
 use crate::base::numbers::least_common_multiple;
 use crate::base::target::{Following, Rows, Then};
 use crate::fused::tiles::Total;
-use crate::primitives::convolution::{self, Convolution, Plan};
-use crate::primitives::dot::{DotGeneral, DotOperands};
-use crate::primitives::elementwise::classes::{Memory, class_of};
+use crate::loops::convolution::{self, Convolution, Plan};
+use crate::loops::dot::{DotGeneral, DotOperands};
+use crate::loops::elementwise::classes::{Memory, class_of};
 
 /// An operation with two operands that a kernel can follow.
 #[derive(Clone, Debug)]
@@ -173,15 +173,15 @@ impl Kernel {
     /// Returns whether each element of an input is read only to compute the elements of results at the same position.
     fn reads_elements_only(&self, input: usize) -> bool {
         let is_filled = self.fills.iter().any(|filled| match filled.fill {
-            Fill::Number(Number::Scalar { input: read }) | Fill::Row { input: read, .. } => {
+            Fill::Number(Filler::Scalar { input: read }) | Fill::Row { input: read, .. } => {
                 read == input
             }
-            Fill::Number(Number::Constant(_)) => false,
+            Fill::Number(Filler::Constant(_)) => false,
         });
         let is_factor = self
             .factors
             .iter()
-            .any(|factor| matches!(factor, Number::Scalar { input: factor } if *factor == input));
+            .any(|factor| matches!(factor, Filler::Scalar { input: factor } if *factor == input));
         let is_repeated = |step: &Step| {
             let of_elements = step.level == Level::Element || matches!(step.work, Work::Rows(_));
             step.repeated() == Some(input)

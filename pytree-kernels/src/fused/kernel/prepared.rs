@@ -15,8 +15,8 @@ use crate::base::narrow::Half;
 use crate::base::target::{Region, Then};
 use crate::base::threads::{self, Piece};
 use crate::fused::tiles::{Float, Source, Totals};
-use crate::primitives::elementwise::classes::Memory;
-use crate::primitives::elementwise::{Binary, Elementwise, Unary};
+use crate::loops::elementwise::classes::Memory;
+use crate::loops::elementwise::{Binary, Elementwise, Unary};
 
 /// The number of elements for which one thread runs a step of cost 1 in a nanosecond.
 const PER_NANOSECOND: usize = 10;

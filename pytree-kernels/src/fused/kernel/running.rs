@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use super::direct::Destinations;
-use super::{Fill, Kernel, Level, Number, Work};
-use crate::base::instructions::arch;
+use super::{Fill, Filler, Kernel, Level, Work};
 use crate::base::narrow::Half;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
-use crate::fused::tiles::{Accumulators, Float, Source, Tiles};
-use crate::primitives::elementwise::classes::{Class, Memory};
+use crate::fused::tiles::{Accumulators, Float, Source, Tiles, Types};
+use crate::loops::elementwise::Elementwise;
+use crate::loops::elementwise::classes::{Class, Memory};
 
 impl Kernel {
     /// Computes the results of a part.
@@ -33,11 +33,10 @@ impl Kernel {
             tiles,
             destinations: self.destinations(sources),
         };
-        arch().dispatch(&mut run);
+        run.run();
     }
 
     /// Converts a number of elements to a number of values of the given level (elements or rows).
-    #[inline(always)]
     fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
             Level::Element => elements,
@@ -46,7 +45,7 @@ impl Kernel {
     }
 }
 
-impl Number {
+impl Filler {
     pub(crate) fn value<C: Class>(self, sources: &[Source<'_>]) -> C {
         match self {
             Self::Constant(value) => C::from_number(value),
@@ -81,7 +80,7 @@ impl<F: Float> Part<'_, F> {
     }
 }
 
-/// A kernel that runs on a part of its elements. The loop over the tiles is compiled once for each instruction set.
+/// A kernel that runs on a part of its elements. Each step of a tile is a leaf loop.
 struct Run<'a, 's, F: Float> {
     kernel: &'a Kernel,
     sources: &'a [Source<'a>],
@@ -91,11 +90,8 @@ struct Run<'a, 's, F: Float> {
     destinations: Destinations,
 }
 
-impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+impl<F: Float> Run<'_, '_, F> {
+    fn run(&mut self) {
         let Region {
             first,
             rows,
@@ -118,11 +114,8 @@ impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
         }
         self.part.accumulators.end(first + columns);
     }
-}
 
-impl<F: Float> Run<'_, '_, F> {
     /// Fills the registers of repeated rows for tiles that begin at the element `start`.
-    #[inline(always)]
     fn fill_rows(&mut self, start: usize) {
         for filled in &self.kernel.fills {
             if let Fill::Row { input, period } = filled.fill {
@@ -135,7 +128,6 @@ impl<F: Float> Run<'_, '_, F> {
     }
 
     /// Requests elements of an input that the next tile reads.
-    #[inline(always)]
     fn request(&self, input: usize, start: usize, end: usize) {
         match self.sources[input] {
             Source::Array(array) => {
@@ -154,12 +146,10 @@ impl<F: Float> Run<'_, '_, F> {
     }
 
     /// Returns a factor of a step.
-    #[inline(always)]
     fn factor(&self, position: Option<usize>) -> F {
         position.map_or(F::from_number(1.0), |position| self.factors[position])
     }
 
-    #[inline(always)]
     fn run_tile(&mut self, at: usize, count: usize, step: usize) {
         let kernel = self.kernel;
         let end = self.part.region.end();
@@ -190,9 +180,15 @@ impl<F: Float> Run<'_, '_, F> {
                         .call(elementwise, types, &step.operands, register, &here);
                 }
                 Work::Elementwise(elementwise) => {
-                    let factor = self.factor(step.factors[0]);
-                    self.tiles
-                        .apply(elementwise, &step.operands, factor, step.output, &here);
+                    let factor = step.factors[0].map(|factor| self.factors[factor]);
+                    if let (Elementwise::Unary(unary), Some(factor)) = (elementwise, factor) {
+                        self.tiles
+                            .call_scaled(unary, step.operands[0], factor, register, &here);
+                    } else {
+                        let types = Types::of_own(elementwise, F::dtype(), step.dtype);
+                        self.tiles
+                            .call(elementwise, types, &step.operands, register, &here);
+                    }
                 }
                 Work::Arithmetic(arithmetic) => {
                     let factors = [0, 1].map(|operand| self.factor(step.factors[operand]));
@@ -246,6 +242,12 @@ impl<F: Float> Run<'_, '_, F> {
                 self.tiles.narrow::<F>(step.dtype, register, here.count);
             }
         }
+        self.store(at, count);
+    }
+
+    /// Copies the results of a tile that are in registers to memory.
+    fn store(&mut self, at: usize, count: usize) {
+        let kernel = self.kernel;
         for (store, slot) in kernel.stores.iter().zip(&mut self.part.slots) {
             let (from, length) = (
                 kernel.at_level(at, store.level),

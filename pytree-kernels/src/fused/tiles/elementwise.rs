@@ -4,31 +4,16 @@ use std::hint::select_unpredictable;
 
 use super::{Float, Held, Tiles, own};
 use crate::base::dtype::DType;
+use crate::base::instructions::leaf;
 use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
-use crate::primitives::elementwise::blocks::{
-    Operand, Output, each_four, each_one, each_scaled, each_three, each_two,
+use crate::loops::elementwise::blocks::{
+    Operand, Output, each_four, each_scaled, each_three, each_two,
 };
-use crate::primitives::elementwise::classes::with_class;
-use crate::primitives::elementwise::{
-    Binary, Comparison, Elementwise, Unary, Zip, binary_loop, compare_loop, compare_tile,
-    conversion_loop, select_loop, unary_loop,
+use crate::loops::elementwise::classes::with_class;
+use crate::loops::elementwise::{
+    Comparison, Elementwise, Unary, binary_loop, compare_loop, conversion_loop, select_loop,
+    unary_loop,
 };
-
-/// The two operands of an operation, and the memory for its result.
-struct PairToTile<'a, 'o, F> {
-    operands: [Operand<'a, F>; 2],
-    output: Output<'o, F>,
-}
-
-impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn zip(self, function: impl Fn(F, F) -> F) {
-        let [left, right] = self.operands;
-        each_two(left, right, self.output, function);
-    }
-}
 
 /// The dtype of the operands of an operation other than its condition, and the dtype of its result.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +22,18 @@ pub(crate) struct Types {
     pub(crate) to: DType,
 }
 
+impl Types {
+    /// Returns the types of an operation on floats of a kernel, or on bools, whose result has the dtype `to`.
+    pub(crate) fn of_own(operation: Elementwise, float: DType, to: DType) -> Self {
+        let from = match operation {
+            Elementwise::Convert(_) => DType::Bool,
+            _ => float,
+        };
+        Self { from, to }
+    }
+}
+
 /// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
-#[inline(always)]
 #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
 fn output<'a, C: Held>(
     register: usize,
@@ -55,36 +50,28 @@ fn output<'a, C: Held>(
 }
 
 impl Tiles {
-    /// Runs an operation on floats of the kernel's type, or a logical operation on bools.
-    #[inline(always)]
-    pub(crate) fn apply<F: Float>(
+    /// Runs an operation on one float of the kernel's type, which is multiplied by a factor first.
+    pub(crate) fn call_scaled<F: Float>(
         &mut self,
-        operation: Elementwise,
-        operands: &[Place],
+        operation: Unary,
+        operand: Place,
         factor: F,
         register: usize,
         here: &Here<'_, '_>,
     ) {
-        let of_bools = match operation {
-            Elementwise::Compare(_) | Elementwise::Unary(Unary::Not) => true,
-            Elementwise::Binary(binary) => matches!(binary, Binary::And | Binary::Or | Binary::Xor),
-            _ => false,
-        };
-        if of_bools {
-            let mut memory = self.take(register);
-            let output = output(register, &mut memory, here);
-            self.apply_to_bools::<F>(operation, operands, here, output);
-            self.put(register, memory);
-        } else {
-            let mut memory = self.take(register);
-            let output = output(register, &mut memory, here);
-            self.apply_to_floats(operation, operands, factor, here, output);
-            self.put(register, memory);
-        }
+        let mut memory = self.take::<F>(register);
+        let operand = self.operand(operand, here);
+        let output = output(register, &mut memory, here);
+        let (operand, output) = output.after(|output| {
+            leaf! {
+                each_scaled(operand, factor, output, |number| number);
+            }
+        });
+        unary_loop(operation, F::dtype(), operand, output);
+        self.put(register, memory);
     }
 
-    /// Runs an operation of any types. Its loop is compiled outside of the kernel, and whole arrays use it too.
-    #[inline(never)]
+    /// Runs an operation of any types. Whole arrays use its loop, too.
     pub(crate) fn call(
         &mut self,
         operation: Elementwise,
@@ -123,7 +110,6 @@ impl Tiles {
         }
     }
 
-    #[inline(always)]
     fn pair<'a, C: Held>(
         &'a self,
         operands: &[Place],
@@ -133,7 +119,6 @@ impl Tiles {
     }
 
     /// Runs an operation of arithmetic on a tile.
-    #[inline(always)]
     pub(crate) fn apply_arithmetic<F: Float>(
         &mut self,
         arithmetic: Arithmetic,
@@ -143,38 +128,77 @@ impl Tiles {
         here: &Here<'_, '_>,
     ) {
         let mut memory = self.take::<F>(register);
-        let pair = PairToTile {
-            operands: self.pair(operands, here),
-            output: output(register, &mut memory, here),
-        };
-        match arithmetic {
-            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
-            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
-            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
-            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+        let [left, right] = self.pair::<F>(operands, here);
+        let output = output(register, &mut memory, here);
+        let (form, sign) = Form::of(arithmetic);
+        let of_right = F::from_number(sign) * of_right;
+        macro_rules! run {
+            ($operator:tt) => {
+                leaf! {
+                    each_two(left, right, output, |left, right| {
+                        (left * of_left) $operator (right * of_right)
+                    });
+                }
+            };
+        }
+        match form {
+            Form::Add => run!(+),
+            Form::Mul => run!(*),
+            Form::Div => run!(/),
         }
         self.put(register, memory);
     }
 
     /// Runs a chain of two operations on a tile.
-    #[inline(always)]
     pub(crate) fn apply_chain<F: Float>(
         &mut self,
         chain: Chain,
         operands: &[Place],
-        factors: [F; 4],
+        [of_left, of_right, of_other, of_middle]: [F; 4],
         register: usize,
         here: &Here<'_, '_>,
     ) {
-        let mut memory = self.take(register);
-        let operands = [0, 1, 2].map(|operand| self.operand(operands[operand], here));
+        let mut memory = self.take::<F>(register);
+        let [left, right, other] =
+            [0, 1, 2].map(|operand| self.operand::<F>(operands[operand], here));
         let output = output(register, &mut memory, here);
-        chain_tiles(chain, operands, factors, output);
+        let ((first, first_sign), (second, sign)) = (Form::of(chain.first), Form::of(chain.second));
+        let of_right = F::from_number(first_sign) * of_right;
+        let (middle_sign, other_sign) = match chain.side {
+            Side::Left => (1.0, sign),
+            Side::Right => (sign, 1.0),
+        };
+        let of_middle = F::from_number(middle_sign) * of_middle;
+        let of_other = F::from_number(other_sign) * of_other;
+        // Each chain has its own loop, so that no loop contains a branch.
+        macro_rules! run {
+            ($second:expr) => {
+                match first {
+                    Form::Add => run!($second, +),
+                    Form::Mul => run!($second, *),
+                    Form::Div => run!($second, /),
+                }
+            };
+            ($second:expr, $first:tt) => {
+                leaf! {
+                    let second = $second;
+                    each_three(left, right, other, output, |left, right, other| {
+                        let middle = (left * of_left) $first (right * of_right);
+                        second(middle * of_middle, other * of_other)
+                    });
+                }
+            };
+        }
+        match (second, chain.side) {
+            (Form::Add, _) => run!(|middle, other| middle + other),
+            (Form::Mul, _) => run!(|middle, other| middle * other),
+            (Form::Div, Side::Left) => run!(|middle, other| middle / other),
+            (Form::Div, Side::Right) => run!(|middle, other| other / middle),
+        }
         self.put(register, memory);
     }
 
     /// Compares the elements of two tiles, and chooses from two others. Other comparisons are those with exchanged operands.
-    #[inline(always)]
     pub(crate) fn apply_choice<F: Float>(
         &mut self,
         comparison: Comparison,
@@ -196,9 +220,11 @@ impl Tiles {
         };
         macro_rules! run {
             ($operator:tt) => {
-                each_four(left, right, on_true, on_false, output, |left, right, on_true, on_false| {
-                    select_unpredictable(left $operator right, on_true, on_false)
-                })
+                leaf! {
+                    each_four(left, right, on_true, on_false, output, |left, right, on_true, on_false| {
+                        select_unpredictable(left $operator right, on_true, on_false)
+                    });
+                }
             };
         }
         match comparison {
@@ -210,7 +236,6 @@ impl Tiles {
     }
 
     /// Chooses the numbers of the first tile that are greater or less than those of the second one, and the others of the second one.
-    #[inline(always)]
     pub(crate) fn apply_limit<F: Float>(
         &mut self,
         comparison: Comparison,
@@ -219,116 +244,36 @@ impl Tiles {
         here: &Here<'_, '_>,
     ) {
         let mut memory = self.take::<F>(register);
-        let pair = PairToTile {
-            operands: self.pair(operands, here),
-            output: output(register, &mut memory, here),
-        };
+        let [left, right] = self.pair::<F>(operands, here);
+        let output = output(register, &mut memory, here);
         match comparison {
-            Comparison::Gt => pair.zip(|left, right| if left > right { left } else { right }),
-            _ => pair.zip(|left, right| if left < right { left } else { right }),
+            Comparison::Gt => leaf! {
+                each_two(left, right, output, |left, right| if left > right { left } else { right });
+            },
+            _ => leaf! {
+                each_two(left, right, output, |left, right| if left < right { left } else { right });
+            },
         }
         self.put(register, memory);
     }
-
-    #[inline(always)]
-    fn apply_to_floats<F: Float>(
-        &self,
-        operation: Elementwise,
-        operands: &[Place],
-        factor: F,
-        here: &Here<'_, '_>,
-        output: Output<'_, F>,
-    ) {
-        let float = |position: usize| self.operand(operands[position], here);
-        match operation {
-            Elementwise::Unary(operation) => {
-                let mut step = (float(0), output);
-                if factor != F::from_number(1.0) {
-                    let (operand, output) = step;
-                    step = output.after(|output| each_scaled(operand, factor, output, |x| x));
-                }
-                unary_loop(operation, F::dtype(), step.0, step.1);
-            }
-            Elementwise::Binary(binary) => F::binary(
-                binary,
-                F::dtype(),
-                PairToTile {
-                    operands: self.pair(operands, here),
-                    output,
-                },
-            ),
-            Elementwise::Convert(_) => {
-                each_one(self.operand(operands[0], here), output, F::of_bool);
-            }
-            _ => {
-                let condition = self.operand::<bool>(operands[0], here);
-                // A branch would become a gather, because the compiler moves the loads of both values into the branches.
-                each_three(condition, float(1), float(2), output, select_unpredictable);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn apply_to_bools<F: Float>(
-        &self,
-        operation: Elementwise,
-        operands: &[Place],
-        here: &Here<'_, '_>,
-        output: Output<'_, bool>,
-    ) {
-        let truth = |position: usize| self.operand::<bool>(operands[position], here);
-        match operation {
-            Elementwise::Compare(comparison) => {
-                let [left, right] = self.pair::<F>(operands, here);
-                compare_tile(comparison, left, right, output);
-            }
-            Elementwise::Binary(binary) => {
-                each_two(truth(0), truth(1), output, |left, right| match binary {
-                    Binary::And => left & right,
-                    Binary::Or => left | right,
-                    _ => left ^ right,
-                });
-            }
-            _ => each_one(truth(0), output, |value: bool| !value),
-        }
-    }
 }
 
-/// Runs a chain on three tiles. Each chain has its own loop, so that no loop contains a branch.
-#[inline(always)]
-fn chain_tiles<F: Float>(
-    chain: Chain,
-    [left, right, other]: [Operand<'_, F>; 3],
-    [of_left, of_right, of_other, of_middle]: [F; 4],
-    output: Output<'_, F>,
-) {
-    macro_rules! run {
-        ($first:tt) => {
-            match chain.second {
-                Arithmetic::Add => run!($first, +),
-                Arithmetic::Sub => run!($first, -),
-                Arithmetic::Mul => run!($first, *),
-                Arithmetic::Div => run!($first, /),
-            }
-        };
-        ($first:tt, $second:tt) => {
-            match chain.side {
-                Side::Left => run!(|middle, other| middle $second other, $first),
-                Side::Right => run!(|middle, other| other $second middle, $first),
-            }
-        };
-        ($second:expr, $first:tt) => {{
-            let second = $second;
-            each_three(left, right, other, output, |left, right, other| {
-                let middle = (left * of_left) $first (right * of_right);
-                second(middle * of_middle, other * of_other)
-            });
-        }};
-    }
-    match chain.first {
-        Arithmetic::Add => run!(+),
-        Arithmetic::Sub => run!(-),
-        Arithmetic::Mul => run!(*),
-        Arithmetic::Div => run!(/),
+/// The forms of arithmetic that have loops. A difference is a sum whose second operand has the factor -1, which changes no bit.
+#[derive(Clone, Copy)]
+enum Form {
+    Add,
+    Mul,
+    Div,
+}
+
+impl Form {
+    /// Returns the form of an operation, and the factor of its right operand.
+    fn of(arithmetic: Arithmetic) -> (Self, f64) {
+        match arithmetic {
+            Arithmetic::Add => (Self::Add, 1.0),
+            Arithmetic::Sub => (Self::Add, -1.0),
+            Arithmetic::Mul => (Self::Mul, 1.0),
+            Arithmetic::Div => (Self::Div, 1.0),
+        }
     }
 }

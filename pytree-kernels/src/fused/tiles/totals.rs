@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use super::{Float, OWN};
 use crate::base::array::{Array, give_back, reused};
+use crate::base::combine::Combine;
 use crate::base::dtype::AbstractArray;
-use crate::base::fold::{self, Fold, LANES, Lanes, PART};
+use crate::base::fold::{self, Fold, LANES, Lanes, PART, with_fold};
 use crate::base::narrow::narrowed;
 use crate::base::target::Target;
 
@@ -57,18 +58,17 @@ impl Total {
 
     /// Reduces the results of all blocks, in the dtype of the kernel.
     fn combined<F: Float>(&self, results: Vec<F>) -> Array {
-        let start = F::start(self.fold);
-        let combine = |left, right| F::combine(self.fold, left, right);
         if results.len() == self.period {
             return Array::new(&self.info.shape, results);
         }
         let mut array = Array::reused(&AbstractArray::new(F::dtype(), &self.info.shape));
         let target = expect_some(F::slice_mut(array.data_mut()), OWN);
-        if self.period == 1 {
-            target.fill(fold::row(&results, start, combine));
+        with_fold!(self.fold, C => if self.period == 1 {
+            target.fill(fold::row::<F, C>(&results));
         } else {
-            fold::columns(target, &results, false, start, combine);
-        }
+            let rows = results.len() / self.period;
+            fold::columns::<F, C>(target, &results, (rows, self.period), false);
+        });
         give_back(results);
         array
     }
@@ -81,7 +81,7 @@ impl<'p, F: Float> Totals<'p, F> {
     pub(crate) fn new(totals: &'p [Total], length: usize) -> Self {
         let results = |total: &'p Total| {
             let mut results = reused(length.div_ceil(total.block) * total.period);
-            results.fill(F::start(total.fold));
+            results.fill(start(total.fold));
             (total, results)
         };
         Self(totals.iter().map(results).collect())
@@ -92,7 +92,7 @@ impl<'p, F: Float> Totals<'p, F> {
         let accumulators = self.0.iter_mut().map(|(total, results)| Accumulator {
             total,
             results: Target::new(results),
-            lanes: [F::start(total.fold); LANES],
+            lanes: [start(total.fold); LANES],
         });
         Accumulators(accumulators.collect())
     }
@@ -132,72 +132,58 @@ impl<'a, F: Float> Accumulators<'a, F> {
     }
 
     /// Adds a tile to a total. The tile begins at the element `at`.
-    #[inline(always)]
     pub(crate) fn add(&mut self, total: usize, tile: &[F], at: usize) {
         let accumulator = &mut self.0[total];
-        match accumulator.total.fold {
-            Fold::Sum => accumulator.add(tile, at, Fold::Sum),
-            Fold::Max => accumulator.add(tile, at, Fold::Max),
-            Fold::Min => accumulator.add(tile, at, Fold::Min),
-        }
+        with_fold!(accumulator.total.fold, C => accumulator.add::<C>(tile, at));
     }
 
     /// Completes the last part of each total after the last tile, which ends before the element `at`. The last part may
     /// be shorter than the other parts.
-    #[inline(always)]
     pub(crate) fn end(&mut self, at: usize) {
         for accumulator in &mut self.0 {
             if accumulator.total.period == 1 && !at.is_multiple_of(PART) {
-                accumulator.end_part(at, accumulator.total.fold);
+                with_fold!(accumulator.total.fold, C => accumulator.end_part::<C>(at));
             }
         }
     }
 }
 
 impl<F: Float> Accumulator<'_, F> {
-    #[inline(always)]
-    fn add(&mut self, tile: &[F], at: usize, fold: Fold) {
+    fn add<C: Combine<F>>(&mut self, tile: &[F], at: usize) {
         if self.total.period == 1 {
-            self.add_to_lanes(tile, at, fold);
+            self.add_to_lanes::<C>(tile, at);
         } else {
-            self.add_to_rows(tile, at, fold);
+            self.add_to_rows::<C>(tile, at);
         }
     }
 
-    #[inline(always)]
-    fn add_to_lanes(&mut self, mut tile: &[F], mut at: usize, fold: Fold) {
+    fn add_to_lanes<C: Combine<F>>(&mut self, mut tile: &[F], mut at: usize) {
         while !tile.is_empty() {
             let position = at % PART;
             let (now, later) = tile.split_at((PART - position).min(tile.len()));
-            fold::into_lanes(&mut self.lanes, position, now, |left, right| {
-                F::combine(fold, left, right)
-            });
+            fold::into_lanes::<F, C>(&mut self.lanes, position, now);
             at += now.len();
             tile = later;
             if at.is_multiple_of(PART) {
-                self.end_part(at, fold);
+                self.end_part::<C>(at);
             }
         }
     }
 
     /// Writes the result of the part ([`PART`]) that ends before the element `at`, and clears the lanes.
-    #[inline(always)]
-    fn end_part(&mut self, at: usize, fold: Fold) {
-        let lanes = std::mem::replace(&mut self.lanes, [F::start(fold); LANES]);
-        let combine = |left, right| F::combine(fold, left, right);
-        let result = fold::join_lanes(lanes, combine);
-        self.results.slice_mut((at - 1) / PART, 1)[0] = result;
+    fn end_part<C: Combine<F>>(&mut self, at: usize) {
+        let lanes = std::mem::replace(&mut self.lanes, [C::START; LANES]);
+        self.results.slice_mut((at - 1) / PART, 1)[0] = fold::join_lanes::<F, C>(lanes);
     }
 
-    #[inline(always)]
-    fn add_to_rows(&mut self, mut tile: &[F], at: usize, fold: Fold) {
+    fn add_to_rows<C: Combine<F>>(&mut self, mut tile: &[F], at: usize) {
         let Total { period, block, .. } = *self.total;
         let (mut target, mut column) = (at / block * period, at % period);
         let mut left_in_block = block - at % block;
         while !tile.is_empty() {
             let (now, later) = tile.split_at((period - column).min(tile.len()));
             let results = self.results.slice_mut(target + column, now.len());
-            fold::into_row(results, now, |left, right| F::combine(fold, left, right));
+            fold::into_row::<F, C>(results, now);
             left_in_block -= now.len();
             if left_in_block == 0 {
                 (target, left_in_block) = (target + period, block);
@@ -206,4 +192,9 @@ impl<F: Float> Accumulator<'_, F> {
             tile = later;
         }
     }
+}
+
+/// Returns the initial accumulator of a reduction.
+fn start<F: Float>(fold: Fold) -> F {
+    with_fold!(fold, C => <C as Combine<F>>::START)
 }

@@ -1,7 +1,7 @@
 //! Integers and bools in kernels: operations, conversions, comparisons, and patterns of repeated operands.
 
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::Binary;
+use pytree_kernels::loops::elementwise::Binary;
 
 use super::{Function, SHAPES, check_in, kernels, recorded_in};
 use crate::primitives::elementwise::binary;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pytree_kernels::primitives::elementwise::{Binary, Unary};
+use pytree_kernels::loops::elementwise::{Binary, Unary};
 use smallvec::smallvec;
 
 use super::*;

@@ -3,8 +3,8 @@
 use std::panic::Location;
 
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::Binary;
-use pytree_kernels::primitives::gather::ScatterBy;
+use pytree_kernels::loops::elementwise::Binary;
+use pytree_kernels::loops::gather::ScatterBy;
 
 use super::Update;
 use crate::base::error::TensorError;

@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use pytree_base::bug::{bug, expect_next, pairs};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::primitives::elementwise::short::ShortProgram;
+use pytree_kernels::loops::elementwise::short::ShortProgram;
 
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;

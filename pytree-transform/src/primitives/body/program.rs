@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
-use pytree_kernels::primitives::elementwise::short::ShortProgram;
+use pytree_kernels::loops::elementwise::short::ShortProgram;
 
 use crate::tensor::jaxpr::Jaxpr;
 

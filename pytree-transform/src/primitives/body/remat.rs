@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashSet;
 
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::primitives::dot::DotGeneral;
+use pytree_kernels::loops::dot::DotGeneral;
 
 use crate::primitives::body::Linearized;
 use crate::tensor::jaxpr::Variable;

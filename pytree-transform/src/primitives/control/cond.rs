@@ -7,8 +7,8 @@ use std::sync::Arc;
 use pytree_base::bug::{expect_at, expect_next, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise::{Comparison, Unary};
-use pytree_kernels::primitives::reduction::Reduction;
+use pytree_kernels::loops::elementwise::{Comparison, Unary};
+use pytree_kernels::loops::reduction::Reduction;
 use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;

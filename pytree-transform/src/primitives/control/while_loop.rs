@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pytree_base::bug::{expect_next, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::elementwise::short::ShortProgram;
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::elementwise::short::ShortProgram;
 use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;

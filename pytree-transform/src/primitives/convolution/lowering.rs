@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
+use pytree_kernels::loops::convolution::{Axes, Convolution, DimensionNumbers};
 
 use crate::tensor::stablehlo::{Array64, Block, Padding, Value};
 

@@ -2,8 +2,8 @@
 
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, Shape};
-use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
-use pytree_kernels::primitives::sliding::Sliding;
+use pytree_kernels::loops::convolution::{Axes, Convolution, DimensionNumbers};
+use pytree_kernels::loops::sliding::Sliding;
 
 use super::convolve;
 use crate::base::error::or_panic;

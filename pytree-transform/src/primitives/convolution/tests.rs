@@ -1,6 +1,6 @@
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
-use pytree_kernels::primitives::convolution::{Axes, Convolution, DimensionNumbers};
+use pytree_kernels::loops::convolution::{Axes, Convolution, DimensionNumbers};
 use smallvec::smallvec;
 
 use super::{convolve, rules};

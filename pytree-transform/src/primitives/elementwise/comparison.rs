@@ -4,8 +4,8 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::elementwise;
-use pytree_kernels::primitives::elementwise::{Comparison, Elementwise};
+use pytree_kernels::loops::elementwise;
+use pytree_kernels::loops::elementwise::{Comparison, Elementwise};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};

@@ -10,7 +10,7 @@ use pytree_base::bug::expect_next;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::special::erf_inv;
-use pytree_kernels::primitives::elementwise::{Binary, Rounding, Unary};
+use pytree_kernels::loops::elementwise::{Binary, Rounding, Unary};
 
 use crate::base::error::or_panic;
 use crate::primitives::elementwise::cody;

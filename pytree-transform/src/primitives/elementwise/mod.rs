@@ -51,7 +51,7 @@ pub(crate) fn same_info(
 
 #[cfg(test)]
 mod tests {
-    use pytree_kernels::primitives::elementwise::{Binary, Unary};
+    use pytree_kernels::loops::elementwise::{Binary, Unary};
 
     use super::{binary, unary};
     use crate::tensor::Tensor;

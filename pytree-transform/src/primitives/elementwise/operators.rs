@@ -6,7 +6,7 @@ use std::ops::{
 };
 
 use pytree_kernels::base::dtype::DType;
-use pytree_kernels::primitives::elementwise::{Binary, Unary};
+use pytree_kernels::loops::elementwise::{Binary, Unary};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::primitives::gather::{self, Outside};
+use pytree_kernels::loops::gather::{self, Outside};
 use smallvec::smallvec;
 
 use super::{ScatterAdd, Take, take_along_last};

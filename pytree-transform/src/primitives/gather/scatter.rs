@@ -8,8 +8,8 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
-use pytree_kernels::primitives::elementwise::Comparison;
-use pytree_kernels::primitives::gather::{self, Outside, ScatterBy};
+use pytree_kernels::loops::elementwise::Comparison;
+use pytree_kernels::loops::gather::{self, Outside, ScatterBy};
 use smallvec::smallvec;
 
 use super::{ScatterAdd, Take, check_indices, lower_positions, write_batch_axes};

@@ -6,8 +6,8 @@ use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
-use pytree_kernels::primitives::elementwise::{Binary, Comparison};
-use pytree_kernels::primitives::gather::{self, Outside};
+use pytree_kernels::loops::elementwise::{Binary, Comparison};
+use pytree_kernels::loops::gather::{self, Outside};
 use smallvec::smallvec;
 
 use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};

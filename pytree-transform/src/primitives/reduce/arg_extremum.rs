@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::without_axes;
-use pytree_kernels::primitives::reduction::{self, Extremum};
+use pytree_kernels::loops::reduction::{self, Extremum};
 
 use super::{axes_exist, batched_axes, not_empty};
 use crate::base::error::{TensorError, or_panic};

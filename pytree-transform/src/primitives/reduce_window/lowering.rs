@@ -3,8 +3,8 @@
 use pytree_base::bug::bug;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::reduce_window::Window;
-use pytree_kernels::primitives::reduction::Extremum;
+use pytree_kernels::loops::reduce_window::Window;
+use pytree_kernels::loops::reduction::Extremum;
 use smallvec::smallvec;
 
 use crate::base::error::TensorError;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::primitives::reduce_window::{self, Window};
-use pytree_kernels::primitives::reduction::Extremum;
+use pytree_kernels::loops::reduce_window::{self, Window};
+use pytree_kernels::loops::reduction::Extremum;
 use smallvec::smallvec;
 
 use super::{batched, division_of_pair, lowering, result, write};

@@ -1,7 +1,7 @@
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::shape::PerAxis;
-use pytree_kernels::primitives::reduce_window::Window;
-use pytree_kernels::primitives::reduction::Extremum;
+use pytree_kernels::loops::reduce_window::Window;
+use pytree_kernels::loops::reduction::Extremum;
 use smallvec::smallvec;
 
 use super::selection::{Direction, SelectAndAdd};

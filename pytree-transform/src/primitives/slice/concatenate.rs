@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{PerAxis, without_axes};
-use pytree_kernels::primitives::concatenate;
+use pytree_kernels::loops::concatenate;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::{TensorError, or_panic};

@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis};
-use pytree_kernels::primitives::pad::Pad;
+use pytree_kernels::loops::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::{TensorError, or_panic};

@@ -5,8 +5,8 @@ use std::fmt;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::AxisList;
-use pytree_kernels::primitives::elementwise::{Binary, Comparison};
-use pytree_kernels::primitives::update_slice;
+use pytree_kernels::loops::elementwise::{Binary, Comparison};
+use pytree_kernels::loops::update_slice;
 use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_panic};

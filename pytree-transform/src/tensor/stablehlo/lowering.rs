@@ -7,7 +7,7 @@ use pytree_core::leaf::NumberKind;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::narrow;
-use pytree_kernels::primitives::elementwise::{Binary, Elementwise, Unary};
+use pytree_kernels::loops::elementwise::{Binary, Elementwise, Unary};
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;

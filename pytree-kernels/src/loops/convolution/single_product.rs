@@ -1,0 +1,106 @@
+//! Convolutions that are one matrix product of their operands, without a rearrangement in memory.
+
+use super::{Axes, Convolution};
+use crate::base::array::row_major_strides;
+use crate::loops::dot::matrix_product::{LoopAxis, Loops, joined};
+
+/// Returns the loops of a convolution that is one matrix product of its operands, without a copy. Also returns the
+/// offsets of the first elements of the input and the kernel. Examples are convolutions with a kernel of length 1 or with a kernel as
+/// long as the input.
+pub(super) fn single_product(
+    convolution: &Convolution,
+    [input, kernel, result]: [&[usize]; 3],
+) -> Option<(Loops, [usize; 2])> {
+    let phases = convolution.phases(input, kernel, result);
+    let numbers = &convolution.numbers;
+    let strides = [input, kernel, result].map(row_major_strides);
+    let (groups, of_features) = match convolution.feature_groups {
+        1 => (convolution.batch_groups, false),
+        groups => (groups, true),
+    };
+    let in_group = |length: usize, grouped: bool| if grouped { length / groups } else { length };
+    let Axes {
+        outer, features, ..
+    } = numbers.input;
+    let examples = in_group(input[outer], !of_features);
+    let depth_of_group = kernel[numbers.kernel.features];
+    let outputs = kernel[numbers.kernel.outer] / groups;
+    if groups > 1 && depth_of_group.min(outputs) == 1 {
+        return None;
+    }
+    let group = LoopAxis {
+        length: groups,
+        left: if of_features {
+            strides[0][features] * depth_of_group
+        } else {
+            strides[0][outer] * examples
+        },
+        right: strides[1][numbers.kernel.outer] * outputs,
+        result: strides[2][numbers.result.features] * outputs,
+    };
+    let columns = LoopAxis {
+        length: outputs,
+        left: 0,
+        right: strides[1][numbers.kernel.outer],
+        result: strides[2][numbers.result.features],
+    };
+    let mut rows = vec![LoopAxis {
+        length: examples,
+        left: strides[0][outer],
+        right: 0,
+        result: strides[2][numbers.result.outer],
+    }];
+    let mut depth = vec![LoopAxis {
+        length: depth_of_group,
+        left: strides[0][features],
+        right: strides[1][numbers.kernel.features],
+        result: 0,
+    }];
+    let mut offsets = [0; 2];
+    for (axis, phases) in phases.iter().enumerate() {
+        let [phase] = phases[..] else {
+            return None;
+        };
+        let of_result = numbers.result.space[axis];
+        if phase.windows.count < result[of_result] {
+            return None;
+        }
+        let (windows, elements) = (phase.windows.count, phase.elements.count);
+        let first = usize::try_from(phase.base).ok()?;
+        let last = first + (windows - 1) * phase.window_step + (elements - 1) * phase.element_step;
+        if last >= phase.length || windows.min(elements) > 1 {
+            return None;
+        }
+        let stride = strides[0][numbers.input.space[axis]];
+        let of_kernel = strides[1][numbers.kernel.space[axis]];
+        offsets[0] += first * stride;
+        offsets[1] += phase.elements.first * of_kernel;
+        rows.push(LoopAxis {
+            length: windows,
+            left: stride * if windows > 1 { phase.window_step } else { 1 },
+            right: 0,
+            result: strides[2][of_result],
+        });
+        depth.push(LoopAxis {
+            length: elements,
+            left: stride * if elements > 1 { phase.element_step } else { 1 },
+            right: of_kernel * phase.elements.step,
+            result: 0,
+        });
+    }
+    rows.sort_by_key(|axis| std::cmp::Reverse(axis.left));
+    depth.sort_by_key(|axis| std::cmp::Reverse(axis.left));
+    if joined(depth.iter().copied()).len() > 1 {
+        return None;
+    }
+    let batch = std::iter::once(group);
+    let loops = Loops::new(
+        batch,
+        rows.into_iter(),
+        std::iter::once(columns),
+        depth.into_iter(),
+    );
+    // If each product has only a few rows, copying the windows is faster than many products.
+    let (longest, products) = loops.extents();
+    (products <= groups || longest >= 32).then_some((loops, offsets))
+}
