@@ -315,8 +315,8 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
 /// use pytree_core::boundary::{flatten_with_references, unflatten_changed};
 /// let pair = vec![Ref::new(1_u32), Ref::new(2)];
 /// let (_, treedef, references) = flatten_with_references::<u32, _>(&pair);
-/// let same: Vec<Ref<u32>> = unflatten_changed(&treedef, vec![7, 2], &references, |leaf| leaf == 0)?;
-/// assert_eq!((pair[0].get(), &same[0] == &pair[0]), (7, true));
+/// let same: Vec<Ref<u32>> = unflatten_changed(&treedef, vec![7_u32, 2], &references, |leaf| leaf == 0)?;
+/// assert!(pair[0].get() == 7 && same[0].same(&pair[0]));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///

@@ -32,14 +32,14 @@ pub fn note_created_key(key: &Tensor) {
 /// use pytree_transform::extend::{is_same_for_all_examples, note_created_key};
 /// use pytree_transform::{Tensor, vmap};
 /// let (outer, count) = (Tensor::from([0_u32, 1]), Tensor::from(0_u32));
-/// let run = vmap(|x: &Tensor| {
+/// let run = vmap(|x: Tensor| {
 ///     let inner = Tensor::from([0_u32, 2]);
 ///     note_created_key(&inner);
 ///     assert!(is_same_for_all_examples(&outer, &count));
 ///     assert!(!is_same_for_all_examples(&inner, &count));
 ///     x + 1.0
 /// });
-/// run(&Tensor::from([1.0, 2.0]));
+/// run(Tensor::from([1.0, 2.0]));
 /// ```
 pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     with_levels(|levels| {
