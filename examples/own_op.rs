@@ -8,7 +8,7 @@
 //!       [ 24.  32.]]]
 
 use ndarray::{Array2, Ix2};
-use pytree::extend::{Block, CustomOp, Examples, Tangents, Value, apply, each_example};
+use pytree::extend::{Block, Primitive, Tangents, Value, apply};
 use pytree::prelude::*;
 use pytree::{AbstractArray, TensorError};
 
@@ -21,7 +21,7 @@ fn squared_distances(x: &Tensor) -> Tensor {
     apply(&SquaredDistances, &[x]).remove(0)
 }
 
-impl CustomOp for SquaredDistances {
+impl Primitive for SquaredDistances {
     fn name(&self) -> &'static str {
         "squared_distances"
     }
@@ -53,10 +53,6 @@ impl CustomOp for SquaredDistances {
             (own.expand_dims(0) + own.expand_dims(1) - product.t() - product) * 2.0
         });
         (vec![squared_distances(x)], vec![tangent])
-    }
-
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        each_example(self, operands, axes)
     }
 
     fn lower(

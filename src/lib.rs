@@ -167,8 +167,8 @@ pub mod transform {
 
 /// Operations of your own: a kernel in Rust, and its rules for derivatives, batches and devices.
 ///
-/// [`CustomOp`](extend::CustomOp) needs a shape and a kernel. [`Primitive`](extend::Primitive) has all rules, as those of the
-/// library have. [`pure_callback`](extend::pure_callback) calls a function of the host without a type of its own.
+/// A [`Primitive`](extend::Primitive) needs a shape and a kernel. [`pure_callback`](extend::pure_callback) calls a function of the
+/// host without a type of its own.
 pub mod extend {
     pub use pytree_transform::extend::*;
     pub use pytree_transform::{HostBatches, io_callback, pure_callback, pure_callback_with};

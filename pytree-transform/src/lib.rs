@@ -132,7 +132,6 @@ pub mod extend {
     pub use crate::tensor::bytes::TensorBuffer;
     pub use crate::tensor::stablehlo::{Block, Value};
     pub use crate::tensor::trace::{is_same_for_all_examples, note_created_key};
-    pub use crate::transformations::extend::custom_op::CustomOp;
     pub use crate::transformations::extend::functions::{
         called_with_floats, check_memory, is_differentiated, known_floats, threefry2x32,
     };

@@ -5,7 +5,7 @@ mod wrong_rules;
 use std::fmt;
 
 use pytree_transform::extend::{
-    Block, CustomOp, Examples, Operand, Primitive, Tangents, Value, apply, each_example, try_apply,
+    Block, Examples, Operand, Primitive, Tangents, Value, apply, try_apply,
 };
 use pytree_transform::{
     AbstractArray, DType, Tensor, TensorError, fori_loop, grad, hessian, jit, jvp, make_jaxpr, vmap,
@@ -51,9 +51,6 @@ impl Primitive for SumOfSquares {
         let tangent = |tangent: &Tensor| (x * tangent).sum_axes(-1) * 2.0;
         (apply(self, &[x]), vec![tangents[0].as_ref().map(tangent)])
     }
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        unreachable!("the primitive is linear in no operand")
-    }
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
         let x = match axes[0] {
             Some(axis) => operands[0].move_axis(axis as isize, 0),
@@ -68,9 +65,6 @@ impl Primitive for SumOfSquares {
         _: &[&AbstractArray],
     ) -> Result<Vec<Value>, TensorError> {
         block.computed(operands, |x| vec![x[0].square().sum_axes(-1)])
-    }
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }
 
@@ -153,7 +147,7 @@ fn a_primitive_of_another_crate_has_half_precision_and_errors() {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Mirror;
 
-impl CustomOp for Mirror {
+impl Primitive for Mirror {
     fn name(&self) -> &'static str {
         "mirror"
     }
@@ -181,9 +175,6 @@ impl CustomOp for Mirror {
         let cotangent = cotangents[0].as_ref();
         vec![cotangent.map(|cotangent| apply(self, &[cotangent]).remove(0))]
     }
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        each_example(self, operands, axes)
-    }
 }
 
 #[test]
@@ -209,7 +200,7 @@ struct Bare {
     dtype: DType,
 }
 
-impl CustomOp for Bare {
+impl Primitive for Bare {
     fn name(&self) -> &'static str {
         "bare"
     }
@@ -246,19 +237,11 @@ fn missing_and_wrong_rules_are_named_with_the_line() {
         missing,
         [
             "cannot differentiate `bare` of f32[2] at ",
-            "the operation has no rule `jvp`; implement `CustomOp::jvp` for `",
+            "the operation has no rule `jvp`; implement `Primitive::jvp` for `",
         ],
     );
-    let missing = catch(|| vmap(|x: Tensor| call(&bare, &x))(x.clone()))
-        .unwrap_err()
-        .message;
-    check(
-        missing,
-        [
-            "cannot map over a batch `bare` of f32[2] at ",
-            "no rule `batch`",
-        ],
-    );
+    let batch = vmap(|x: Tensor| call(&bare, &x))(Tensor::ones(DType::F32, [3, 2]));
+    assert_eq!(batch, Tensor::zeros(DType::F32, [3, 2]));
     let jaxpr = make_jaxpr(|x: Tensor| call(&bare, &x))(x.clone());
     assert!(
         jaxpr
@@ -271,7 +254,7 @@ fn missing_and_wrong_rules_are_named_with_the_line() {
         refused,
         [
             "cannot lower `bare` of f32[2] at ",
-            "implement `CustomOp::lower`, or run the function on the host",
+            "implement `Primitive::lower`, or run the function on the host",
         ],
     );
     let two = catch(|| {
@@ -323,12 +306,6 @@ impl Primitive for Power {
         let power = |x: &Tensor| vmap(|x: Tensor| x.powi(self.0))(x.clone());
         let (value, tangent) = jvp(power, &primals[0], tangents[0].as_ref().unwrap());
         (vec![value], vec![Some(tangent)])
-    }
-    fn transpose(&self, _: &[Option<Tensor>], operands: &[Operand]) -> Vec<Option<Tensor>> {
-        unreachable!("{:?}", operands[0].known())
-    }
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        each_example(self, operands, axes)
     }
     fn lower(
         &self,
@@ -410,12 +387,6 @@ impl Primitive for Iteration {
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
         (apply(self, &[&primals[0]]), tangents.to_vec())
     }
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        unreachable!("the primitive is linear in no operand")
-    }
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        each_example(self, operands, axes)
-    }
     fn lower(
         &self,
         _: &mut Block<'_>,
@@ -423,9 +394,6 @@ impl Primitive for Iteration {
         _: &[&AbstractArray],
     ) -> Result<Vec<Value>, TensorError> {
         Ok(operands.to_vec())
-    }
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pytree_transform::extend::{CustomOp, Examples, apply};
+use pytree_transform::extend::{Examples, Primitive, apply};
 use pytree_transform::ix;
 use pytree_transform::{
     AbstractArray, DType, Tensor, TensorError, cond, debug_callback, error_if, fori_loop,
@@ -27,7 +27,7 @@ enum Kernel {
     ReturnsNothing,
 }
 
-impl CustomOp for Kernel {
+impl Primitive for Kernel {
     fn name(&self) -> &'static str {
         "kernel"
     }

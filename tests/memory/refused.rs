@@ -7,7 +7,7 @@ use std::path::Path;
 
 use pytree::control::{cond, while_loop};
 use pytree::convolution::{Convolution, Padding};
-use pytree::extend::{CustomOp, try_apply};
+use pytree::extend::{Primitive, try_apply};
 use pytree::indexing::TakeMode;
 use pytree::linalg::{self, Triangular};
 use pytree::padding::PadMode;
@@ -285,7 +285,7 @@ fn matrices() -> Vec<Case> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Twice;
 
-impl CustomOp for Twice {
+impl Primitive for Twice {
     fn name(&self) -> &'static str {
         "twice"
     }

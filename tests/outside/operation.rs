@@ -2,7 +2,7 @@
 
 use pytree::control::scan;
 use pytree::extend::{
-    Block, CustomOp, Examples, Operand, Tangents, Value, each_example, try_apply,
+    Block, Examples, Operand, Primitive, Tangents, Value, each_example, try_apply,
 };
 use pytree::indexing::Index;
 use pytree::prelude::*;
@@ -57,7 +57,7 @@ impl Direction {
     }
 }
 
-impl CustomOp for LeakySum {
+impl Primitive for LeakySum {
     fn name(&self) -> &'static str {
         "leaky_sum"
     }

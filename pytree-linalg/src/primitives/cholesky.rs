@@ -1,12 +1,12 @@
 //! The Cholesky factor of a positive definite matrix.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::triangles as kernels;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, adjoint, check_real, each_matrix, identity, part, product,
-    rules_of_factorization, square_length, with_real,
+    Infos, Lowered, Part, adjoint, batch_of_one, check_real, each_matrix, identity, part, product,
+    square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -64,7 +64,9 @@ impl Primitive for Cholesky {
         (vec![factor], vec![tangent])
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
         let attributes = format_args!("lower = true");

@@ -1,6 +1,6 @@
 //! The determinant of square matrices.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
@@ -10,8 +10,8 @@ use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::lu::{Factors, Lu};
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, check_real, count, diagonal, each_matrix, mask, permuted_rows,
-    rules_of_factorization, spread, square_length, with_lengths, with_real,
+    Infos, Lowered, Part, batch_of_one, check_real, count, diagonal, each_matrix, mask,
+    permuted_rows, spread, square_length, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Triangle, TriangularSolve};
 
@@ -152,7 +152,9 @@ impl Primitive for Determinant {
         (vec![result], vec![tangent])
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| {

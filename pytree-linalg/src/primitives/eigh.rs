@@ -1,13 +1,13 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::memory::filled;
 use crate::kernels::spectra::Eigen;
 use crate::primitives::matrices::{
-    Infos, Lowered, adjoint, check_real, diagonal, elements, identity, not_converged, or_panic,
-    product, rules_of_factorization, square_length, with_lengths, with_real,
+    Infos, Lowered, adjoint, batch_of_one, check_real, diagonal, elements, identity, not_converged,
+    or_panic, product, square_length, with_lengths, with_real,
 };
 
 /// Returns the eigenvalues of symmetric matrices `[…, n, n]` in ascending order, `[…, n]`, and their eigenvectors as
@@ -89,7 +89,9 @@ impl Primitive for Eigh {
         (vec![values, vectors], vec![of_values, of_vectors])
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(

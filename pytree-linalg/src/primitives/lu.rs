@@ -1,6 +1,6 @@
 //! The LU decomposition of square matrices with exchanges of rows.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
 use crate::kernels::memory::filled;
@@ -8,8 +8,8 @@ use crate::kernels::real::Real;
 use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, check_real, each_matrix, identity, part, permuted_rows, product,
-    rules_of_factorization, square_length, with_real,
+    Infos, Lowered, Part, batch_of_one, check_real, each_matrix, identity, part, permuted_rows,
+    product, square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -130,7 +130,9 @@ impl Primitive for Lu {
         (vec![packed, pivots, permutation], vec![tangent, None, None])
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| lowering::lu(&operands[0]))

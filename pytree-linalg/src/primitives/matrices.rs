@@ -20,33 +20,6 @@ macro_rules! with_real {
 }
 pub(super) use with_real;
 
-/// The rules that all factorizations of one matrix have in common: they are linear in no operand, and have no parameters.
-macro_rules! rules_of_factorization {
-    () => {
-        fn transpose(
-            &self,
-            _: &[Option<Tensor>],
-            _: &[pytree_transform::extend::Operand],
-        ) -> Vec<Option<Tensor>> {
-            crate::primitives::matrices::not_linear(self)
-        }
-
-        fn batch(
-            &self,
-            of: &[Tensor],
-            axes: &[Option<usize>],
-            _: usize,
-        ) -> pytree_transform::extend::Examples {
-            crate::primitives::matrices::batch_of_one(self, of, axes)
-        }
-
-        fn write_parameters(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            Ok(())
-        }
-    };
-}
-pub(super) use rules_of_factorization;
-
 /// The dtypes and shapes of operands or results.
 pub(super) type Infos<'a> = [&'a AbstractArray];
 

@@ -1,6 +1,6 @@
 //! The QR decomposition.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix};
 
@@ -8,8 +8,8 @@ use crate::kernels::memory::filled;
 use crate::kernels::reflections::Reflections;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, adjoint, check_real, count, elements, lengths, matrix_lengths, part,
-    product, rules_of_factorization, shaped, with_lengths, with_real,
+    Infos, Lowered, Part, adjoint, batch_of_one, check_real, count, elements, lengths,
+    matrix_lengths, part, product, shaped, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -121,7 +121,9 @@ impl Primitive for Qr {
         (results, vec![of_q, of_r])
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         block.computed(operands, |operands| lowering::qr(&operands[0]))

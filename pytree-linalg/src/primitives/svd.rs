@@ -1,13 +1,13 @@
 //! The singular value decomposition.
 
-use pytree_transform::extend::{Block, Primitive, Tangents, Value, apply, try_apply};
+use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply, try_apply};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::memory::filled;
 use crate::kernels::spectra::Singular;
 use crate::primitives::matrices::{
-    Infos, Lowered, adjoint, check_real, diagonal, elements, identity, lengths, matrix_lengths,
-    not_converged, or_panic, product, rules_of_factorization, shaped, with_lengths, with_real,
+    Infos, Lowered, adjoint, batch_of_one, check_real, diagonal, elements, identity, lengths,
+    matrix_lengths, not_converged, or_panic, product, shaped, with_lengths, with_real,
 };
 
 /// Returns the matrices of `A = U diag(s) Vᵀ`: for `A` of the shape `[m, n]` and k = min(m, n), `U: [m, k]`, `s: [k]` in
@@ -112,7 +112,9 @@ impl Primitive for Svd {
         (vec![u, s, v_t], tangents.into())
     }
 
-    rules_of_factorization!();
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
+        batch_of_one(self, operands, axes)
+    }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Err(block.refused(

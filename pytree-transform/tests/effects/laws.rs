@@ -8,9 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pytree_transform::extend::{
-    Block as Module, Examples, Operand, Primitive, Tangents, Value, apply, each_example,
-};
+use pytree_transform::extend::{Primitive, Tangents, apply};
 use pytree_transform::{
     AbstractArray, DType, Tensor, TensorError, cond, custom_jvp, custom_vjp, debug_callback,
     error_if, grad, io_callback, jit, jvp, pure_callback, remat, scan, switch, vmap, while_loop,
@@ -81,20 +79,6 @@ impl Primitive for Own {
         note(self.0 + 7000, tag, x);
         let tangent = tangents[1].as_ref().map(|tangent| x.cos() * tangent);
         (apply(self, &[tag, x]), vec![tangent])
-    }
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-        unreachable!("the primitive is linear in no operand")
-    }
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
-        each_example(self, operands, axes)
-    }
-    fn lower(
-        &self,
-        block: &mut Module<'_>,
-        operands: &[Value],
-        _: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError> {
-        Err(block.refused(operands, "it notes its calls", "run it on the host"))
     }
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "id={}", self.0)

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pytree_transform::extend::{CustomOp, Examples, apply};
+use pytree_transform::extend::{Examples, Primitive, apply};
 use pytree_transform::{
     AbstractArray, DType, HostBatches, Tensor, TensorError, cond, debug_callback, debug_nans,
     error_if, grad, io_callback, jit, pure_callback_with, switch, vmap, while_loop,
@@ -161,7 +161,7 @@ struct Counted;
 
 static COUNTED: Mutex<Vec<Vec<i32>>> = Mutex::new(Vec::new());
 
-impl CustomOp for Counted {
+impl Primitive for Counted {
     fn name(&self) -> &'static str {
         "counted"
     }

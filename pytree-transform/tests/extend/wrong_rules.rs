@@ -1,7 +1,7 @@
 //! Rules that return something other than the shape rule says, or that panic: each rule with each mistake.
 
 use pytree_transform::extend::{
-    Block, CustomOp, Examples, Operand, Tangents, Value, apply, each_example,
+    Block, Examples, Operand, Primitive, Tangents, Value, apply, each_example,
 };
 use pytree_transform::{
     AbstractArray, DType, Tensor, TensorError, grad, jit, jvp, make_jaxpr, remat, vmap,
@@ -84,7 +84,7 @@ impl Wrong {
     }
 }
 
-impl CustomOp for Wrong {
+impl Primitive for Wrong {
     fn name(&self) -> &'static str {
         "wrong"
     }
@@ -355,7 +355,7 @@ fn all_mistakes_of_a_rule_are_reported() {
     /// Two results of wrong dtypes.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct Both;
-    impl CustomOp for Both {
+    impl Primitive for Both {
         fn name(&self) -> &'static str {
             "both"
         }

@@ -4,7 +4,7 @@
 //! meshes and recorded functions. [`Primitive`] is the face that outsiders implement, and does not change when the engine
 //! does.
 
-pub(crate) mod custom_op;
 pub(crate) mod functions;
+mod opened;
 pub(crate) mod primitive;
 mod rule;

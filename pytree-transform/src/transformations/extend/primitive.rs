@@ -1,27 +1,18 @@
 //! Primitives of other crates.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::panic::Location;
-use std::sync::Arc;
+use std::hash::Hash;
 
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::body::rules::with_condition;
-use crate::primitives::callback::HostCall;
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive as EnginePrimitive, WithTangents,
-};
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind, current_line, under};
+use crate::tensor::trace::{bind, current_line};
 use crate::transformations::control::loops::map;
-use crate::transformations::extend::rule::{Rule, different, not_derivative, not_examples};
+use crate::transformations::extend::opened::Opened;
 
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
@@ -50,9 +41,11 @@ pub type Tangents = (Vec<Tensor>, Vec<Option<Tensor>>);
 /// examples have the result in common.
 pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
 
-/// An operation with all rules that transformations need. [`apply`] applies it.
+/// An operation with a kernel of its own: its shape and its evaluation. [`apply`] applies it, eagerly, under [`jit`](crate::jit)
+/// and under [`vmap`](crate::vmap).
 ///
-/// Every rule is required, so a primitive works under all transformations in any order. [`CustomOp`] needs fewer rules.
+/// Each other rule is needed by the transformation that it names. Without the rule, this transformation panics with a message
+/// that names the rule, the operation, and the line that applied it.
 ///
 /// Rules are called with shapes that [`shape`](Self::shape) accepts. The rules of derivatives and batches compute with
 /// operations of tensors, which may be traced, so that transformations can be nested: they must not read elements.
@@ -60,10 +53,36 @@ pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
 /// `Eq` and `Hash` compare the parameters: of two equal operations on the same operands, a compiled program computes one.
 ///
 /// # Examples
-/// The sum of squares over the last axis. Its derivative and its batches are written with operations:
+/// The number of bits that are set:
 /// ```
-/// use std::fmt;
-/// use pytree_transform::extend::{Block, Examples, Operand, Primitive, Tangents, Value, apply};
+/// use pytree_transform::extend::{Primitive, apply};
+/// use pytree_transform::{AbstractArray, Tensor, TensorError, jit, vmap};
+///
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// struct CountOnes;
+///
+/// impl Primitive for CountOnes {
+///     fn name(&self) -> &'static str {
+///         "count_ones"
+///     }
+///     fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
+///         Ok(vec![operands[0].clone()])
+///     }
+///     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
+///         let bits = operands[0].view::<u32>().expect("u32");
+///         vec![bits.mapv(u32::count_ones).into()]
+///     }
+/// }
+///
+/// let count = |x: Tensor| apply(&CountOnes, &[&x]).remove(0);
+/// let x = Tensor::from([1_u32, 7]);
+/// assert_eq!(jit(count)(x.clone()).to_vec::<u32>(), [1, 3]);
+/// assert_eq!(vmap(count)(x).to_vec::<u32>(), [1, 3]);
+/// ```
+///
+/// The sum of squares over the last axis, whose other rules are written with operations:
+/// ```
+/// use pytree_transform::extend::{Block, Examples, Primitive, Tangents, Value, apply};
 /// use pytree_transform::{AbstractArray, Tensor, TensorError, grad, jit, vmap};
 ///
 /// #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,9 +105,6 @@ pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
 ///         let tangent = tangents[0].as_ref().map(|tangent| (x * tangent).sum_axes(-1) * 2.0);
 ///         (apply(self, &[x]), vec![tangent])
 ///     }
-///     fn transpose(&self, _: &[Option<Tensor>], _: &[Operand]) -> Vec<Option<Tensor>> {
-///         unreachable!("the primitive is linear in no operand")
-///     }
 ///     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: usize) -> Examples {
 ///         let x = match axes[0] {
 ///             Some(axis) => operands[0].move_axis(axis as isize, 0),
@@ -98,9 +114,6 @@ pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
 ///     }
 ///     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Result<Vec<Value>, TensorError> {
 ///         block.computed(operands, |x| vec![x[0].square().sum_axes(-1)])
-///     }
-///     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-///         Ok(())
 ///     }
 /// }
 ///
@@ -114,8 +127,6 @@ pub type Examples = (Vec<Tensor>, Vec<Option<usize>>);
 /// let gradients = jit(vmap(grad(|x: &Tensor| sum_of_squares(x))));
 /// assert_eq!(gradients(x), Tensor::from([[2.0_f32, 4.0], [6.0, 8.0]]));
 /// ```
-///
-/// [`CustomOp`]: crate::extend::CustomOp
 pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
     /// Returns the name of the primitive in jaxprs and messages.
     fn name(&self) -> &'static str;
@@ -147,41 +158,82 @@ pub trait Primitive: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
     ///
     /// All operations of this rule and of the following ones have the line of the call of [`apply`], also those of functions that
     /// the rule passes to `vmap`, `jvp` or loops.
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents;
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> Tangents {
+        let _ = tangents;
+        missing(self, "jvp", "differentiate", primals)
+    }
 
     /// Returns the cotangent of each operand in which the primitive is linear, and `None` for the others. `cotangents` holds the
     /// cotangents of the results. `None` stands for zeros. Reverse mode calls this rule for primitives that a JVP rule applies
     /// to tangents.
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Operand])
-    -> Vec<Option<Tensor>>;
+    fn transpose(
+        &self,
+        cotangents: &[Option<Tensor>],
+        operands: &[Operand],
+    ) -> Vec<Option<Tensor>> {
+        let _ = (cotangents, operands);
+        missing(self, "transpose", "differentiate in reverse mode", &[])
+    }
 
     /// Returns the results for a batch of `size` examples. `axes` holds the batch axis of each operand, or `None` if the examples
-    /// have the operand in common. [`each_example`] is a rule for every primitive.
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Examples;
+    /// have the operand in common. The default, [`each_example`], evaluates one example after the other, which is slow.
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Examples {
+        let _ = size;
+        each_example(self, operands, axes)
+    }
 
     /// Writes operations of StableHLO that compute the results, for devices. `results` holds the dtypes and shapes of the results.
     /// [`Block::computed`] writes a function of tensors.
     ///
     /// # Errors
-    /// Returns the error of [`Block::refused`] if the primitive runs only on the host.
+    /// Returns the error of [`Block::refused`] if the primitive runs only on the host, as the default does.
     fn lower(
         &self,
         block: &mut Block<'_>,
         operands: &[Value],
         results: &[&AbstractArray],
-    ) -> Result<Vec<Value>, TensorError>;
+    ) -> Result<Vec<Value>, TensorError> {
+        let _ = results;
+        Err(block.refused(
+            operands,
+            "it has a kernel for the host only",
+            "implement `Primitive::lower`, or run the function on the host",
+        ))
+    }
 
-    /// Writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
+    /// Writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`. The default writes the `Debug` form of a
+    /// type with fields.
     ///
     /// # Errors
     /// Returns the errors of `f`.
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if size_of::<Self>() == 0 {
+            return Ok(());
+        }
+        write!(f, "parameters={self:?}")
+    }
 
     /// Returns whether the evaluation, or an operation of a rule, has an effect. A program then makes all evaluations, in their order.
     /// Under `vmap`, an example that does not reach the primitive does not evaluate it: the other examples are evaluated one by one.
     fn has_effect(&self) -> bool {
         false
     }
+}
+
+/// Panics because a primitive does not have a rule.
+#[cold]
+fn missing<P: Primitive>(primitive: &P, rule: &str, verb: &str, operands: &[Tensor]) -> ! {
+    let mut of = String::new();
+    for operand in operands {
+        of.push_str(if of.is_empty() { " of " } else { ", " });
+        of.push_str(&operand.info().to_string());
+    }
+    panic!(
+        "cannot {verb} `{}`{of} at {}: the operation has no rule `{rule}`; implement `Primitive::{rule}` for `{}`",
+        primitive.name(),
+        current_line(),
+        std::any::type_name::<P>()
+    )
 }
 
 /// Applies a primitive to tensors, which may be traced, and returns the results.
@@ -199,11 +251,7 @@ pub fn try_apply<P: Primitive>(
     primitive: &P,
     operands: &[&Tensor],
 ) -> Result<Vec<Tensor>, TensorError> {
-    let opened = Opened {
-        primitive: primitive.clone(),
-        line: current_line(),
-    };
-    let results = bind(&opened, operands)?;
+    let results = bind(&Opened::new(primitive), operands)?;
     Ok(results.into_vec())
 }
 
@@ -220,7 +268,7 @@ pub fn each_example<P: Primitive>(
 }
 
 /// Applies a function to one example after the other.
-fn map_examples(
+pub(super) fn map_examples(
     operands: &[Tensor],
     axes: &[Option<usize>],
     function: impl Fn(&[&Tensor]) -> Vec<Tensor>,
@@ -248,246 +296,4 @@ fn map_examples(
     );
     let axes = vec![Some(0); results.len()];
     (results, axes)
-}
-
-/// A primitive of another crate, as a primitive of the engine.
-#[derive(Clone, Debug)]
-struct Opened<P> {
-    primitive: P,
-    /// The line that applied the primitive, for messages.
-    line: &'static Location<'static>,
-}
-
-impl<P: Primitive> PartialEq for Opened<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.primitive == other.primitive
-    }
-}
-
-impl<P: Primitive> Eq for Opened<P> {}
-
-impl<P: Primitive> Hash for Opened<P> {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.primitive.hash(hasher);
-    }
-}
-
-impl<P: Primitive> Opened<P> {
-    fn rule(&self, name: &'static str) -> Rule {
-        Rule {
-            name,
-            operation: self.primitive.name(),
-            line: self.line,
-        }
-    }
-
-    /// Returns the dtypes and shapes of the results for operands that the shape rule accepts.
-    fn expected<'a>(
-        &self,
-        operands: impl Iterator<Item = &'a AbstractArray>,
-    ) -> Outputs<AbstractArray> {
-        let operands: Vec<&AbstractArray> = operands.collect();
-        self.rule("shape")
-            .run(|| or_panic(self.abstract_evaluation(&operands)))
-    }
-}
-
-impl<P: Primitive> EnginePrimitive for Opened<P> {
-    fn name(&self) -> &'static str {
-        self.primitive.name()
-    }
-
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        let results = self.rule("shape").run(|| self.primitive.shape(operands));
-        results.map(Outputs::from_vec)
-    }
-
-    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        // The message of a panic has the line of the caller.
-        self.rule("evaluation")
-            .run(|| or_panic(self.try_evaluate(operands)))
-    }
-
-    fn try_evaluate(&self, operands: Operands) -> Result<Outputs<Array>, TensorError> {
-        let operands: Vec<Tensor> = operands.into_iter().map(Tensor::from_shared).collect();
-        let expected = self.expected(operands.iter().map(Tensor::info));
-        let rule = self.rule("evaluation");
-        let results = rule.run(|| self.primitive.try_evaluate(&operands))?;
-        // An operand that is a result, and that nothing else holds, is not copied.
-        drop(operands);
-        rule.check("results", &results, &expected, |result, expected| {
-            different(result.info(), expected)
-        });
-        let array = |result: Tensor| {
-            let array = Arc::clone(rule.run(|| or_panic(result.value())));
-            drop(result);
-            Arc::unwrap_or_clone(array)
-        };
-        Ok(results.into_iter().map(array).collect())
-    }
-
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        let expected = self.expected(primals.iter().map(Tensor::info));
-        let rule = self.rule("JVP");
-        let (results, tangents) = rule.run(|| self.primitive.jvp(primals, tangents));
-        rule.check("results", &results, &expected, |result, expected| {
-            different(result.info(), expected)
-        });
-        rule.check("tangents", &tangents, &expected, |tangent, result| {
-            not_derivative(tangent.as_ref(), Some(result))
-        });
-        (results.into(), tangents.into())
-    }
-
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let operands: Vec<Operand> = operands
-            .iter()
-            .map(|operand| match operand {
-                Linear::Unknown(info) => Operand::Linear(info.clone()),
-                Linear::Known(value) => Operand::Known(value.clone()),
-            })
-            .collect();
-        let rule = self.rule("transpose");
-        let found = rule.run(|| self.primitive.transpose(cotangents, &operands));
-        rule.check("cotangents", &found, &operands, |cotangent, operand| {
-            let of = match operand {
-                Operand::Linear(info) => Some(info),
-                Operand::Known(_) => None,
-            };
-            not_derivative(cotangent.as_ref(), of)
-        });
-        found.into()
-    }
-
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let mut examples: Vec<AbstractArray> =
-            operands.iter().map(|it| it.info().clone()).collect();
-        for (example, axis) in examples.iter_mut().zip(axes) {
-            if let Some(axis) = *axis {
-                example.shape.remove(axis);
-            }
-        }
-        let expected = self.expected(examples.iter());
-        let rule = self.rule("batching");
-        let (results, axes) = rule.run(|| self.primitive.batch(operands, axes, batch.size));
-        rule.check("results", &results, &expected, |_, _| None);
-        rule.check("batch axes", &axes, &expected, |_, _| None);
-        let examples: Vec<_> = axes.iter().zip(&expected).collect();
-        rule.check("results", &results, &examples, |result, (axis, example)| {
-            not_examples(result.info(), **axis, example, batch.size)
-        });
-        (results.into(), axes.into())
-    }
-
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
-        let rule = self.rule("lowering");
-        let values = rule.run(|| self.primitive.lower(block, operands, results))?;
-        rule.check("values", &values, results, |value, expected| {
-            different(value.info(), expected)
-        });
-        Ok(values.into())
-    }
-
-    fn can_fail(&self) -> bool {
-        true
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.primitive.write_parameters(f)
-    }
-
-    fn has_effect(&self) -> bool {
-        self.primitive.has_effect()
-    }
-
-    fn has_result_of_effect(&self) -> bool {
-        self.has_effect()
-    }
-
-    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
-        let Some(condition) = condition else {
-            let infos: Vec<_> = operands.iter().map(|operand| operand.info()).collect();
-            let results = self.abstract_evaluation(&infos)?.into_vec();
-            return bind(&HostCall::refused(self.name(), results.into()), &[]);
-        };
-        let conditional = Conditional(self.clone());
-        bind(
-            &conditional,
-            &with_condition(Some(condition), operands, &[0]),
-        )
-    }
-}
-
-/// A primitive of another crate that has an effect, with a bool as its first operand. If this condition is false, the primitive is
-/// not evaluated, and its results are zeros.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Conditional<P: Primitive>(Opened<P>);
-
-impl<P: Primitive> EnginePrimitive for Conditional<P> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        self.0.abstract_evaluation(&operands[1..])
-    }
-
-    fn evaluate(&self, mut operands: Operands) -> Outputs<Array> {
-        if operands.remove(0).elements::<bool>()[0] {
-            return self.0.evaluate(operands);
-        }
-        let infos: Vec<&AbstractArray> = operands.iter().map(|operand| &operand.info).collect();
-        let results = or_panic(self.0.abstract_evaluation(&infos));
-        results.iter().map(Array::zeros).collect()
-    }
-
-    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
-        under(Some(&primals[0]), || {
-            self.0.jvp(&primals[1..], &tangents[1..])
-        })
-    }
-
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let rule = || self.0.transpose(cotangents, &operands[1..]);
-        let mut found = under(Some(operands[0].known()), rule);
-        found.insert(0, None);
-        found
-    }
-
-    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
-        let (results, axes) = if axes[0].is_some() {
-            map_examples(operands, axes, |operands| {
-                or_panic(bind(self, operands)).into_vec()
-            })
-        } else {
-            let rule = || self.0.batch(&operands[1..], &axes[1..], batch);
-            return under(Some(&operands[0]), rule);
-        };
-        (results.into(), axes.into())
-    }
-
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
-        Err(block.refused(
-            operands,
-            "it has an effect, which not all examples of a `vmap` reach",
-            "run the function on the host",
-        ))
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_parameters(f)
-    }
-
-    fn has_effect(&self) -> bool {
-        true
-    }
-
-    fn has_result_of_effect(&self) -> bool {
-        true
-    }
-
-    fn bind_under(&self, condition: Option<&Tensor>, operands: &[&Tensor]) -> Applied {
-        let both = condition.map(|condition| operands[0] & condition);
-        self.0.bind_under(both.as_ref(), &operands[1..])
-    }
 }
