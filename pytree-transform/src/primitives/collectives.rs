@@ -86,6 +86,36 @@ impl fmt::Display for Names<'_> {
     }
 }
 
+/// Returns the sum over the examples of a batch. Without a batch axis, all examples have the same tensor.
+#[track_caller]
+fn sum_of_examples(operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Tensor {
+    match axis {
+        Some(axis) => or_panic(reduce::sum(operand, &[axis])),
+        None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
+    }
+}
+
+/// Returns an error if an axis of the operand does not have one slice for each of the `length` examples.
+fn check_slices(
+    operation: &'static str,
+    operand: &AbstractArray,
+    axis: usize,
+    (name, length): (&AxisName, usize),
+) -> Result<(), TensorError> {
+    match operand.shape.get(axis) {
+        None => Err(TensorError::axis(operation, operand, axis)),
+        Some(&found) if found != length => Err(TensorError::shape(
+            operation,
+            &[operand],
+            format!(
+                "axis {axis} has length {found}, but the batch axis `{name}` has length {length}"
+            ),
+            "pass a tensor whose axis has one element for each example, or reshape the tensor first",
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
 fn without(names: &[AxisName], batch: &BatchAxis) -> SmallVec<[AxisName; 1]> {
     let rest = names
         .iter()
@@ -247,10 +277,7 @@ impl LinearPrimitive for PSum {
 
     /// Sums over the batch axis. A value without a batch axis is multiplied by the number of examples.
     fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
-        let sum = match axis {
-            Some(axis) => or_panic(reduce::sum(operand, &[axis])),
-            None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
-        };
+        let sum = sum_of_examples(operand, axis, batch);
         let rest = without(&self.names, batch);
         (one(or_panic(psum(&sum, &rest))), one(None))
     }

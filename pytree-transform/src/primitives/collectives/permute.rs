@@ -7,7 +7,7 @@ use pytree_base::bug::expect_some;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Names, lower_groups, processes};
+use super::{Names, check_slices, lower_groups, processes};
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
@@ -201,22 +201,11 @@ impl LinearPrimitive for AllToAll {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        for axis in [self.split_axis, self.concat_axis] {
-            if axis >= operand.rank() {
-                return Err(TensorError::axis("all_to_all", operand, axis));
-            }
-        }
-        let found = operand.shape[self.split_axis];
-        if found != self.length {
-            return Err(TensorError::shape(
-                "all_to_all",
-                &[operand],
-                format!(
-                    "axis {} has length {found}, but the batch axis `{}` has length {}",
-                    self.split_axis, self.name[0], self.length
-                ),
-                "pass a tensor whose axis has one element for each example, or reshape the tensor first",
-            ));
+        let examples = (&self.name[0], self.length);
+        check_slices("all_to_all", operand, self.split_axis, examples)?;
+        if self.concat_axis >= operand.rank() {
+            let axis = self.concat_axis;
+            return Err(TensorError::axis("all_to_all", operand, axis));
         }
         let mut result = operand.clone();
         result.shape.remove(self.split_axis);

@@ -7,10 +7,9 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::SmallVec;
 
-use super::{AllGather, Names, lower_reduction, processes};
+use super::{AllGather, Names, check_slices, lower_reduction, processes, sum_of_examples};
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::reduce;
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{BatchAxis, Batched, LinearPrimitive, LoweredOne, one};
@@ -46,20 +45,8 @@ impl LinearPrimitive for ReduceScatter {
         if operand.dtype == DType::Bool {
             return Err(TensorError::dtype("psum_scatter", &[operand], "numbers"));
         }
-        let Some(&found) = operand.shape.get(self.axis) else {
-            return Err(TensorError::axis("psum_scatter", operand, self.axis));
-        };
-        if found != self.length {
-            return Err(TensorError::shape(
-                "psum_scatter",
-                &[operand],
-                format!(
-                    "axis {} has length {found}, but the batch axis `{}` has length {}",
-                    self.axis, self.name[0], self.length
-                ),
-                "pass a tensor whose axis has one element for each example, or reshape the tensor first",
-            ));
-        }
+        let examples = (&self.name[0], self.length);
+        check_slices("psum_scatter", operand, self.axis, examples)?;
         let mut result = operand.clone();
         result.shape.remove(self.axis);
         Ok(result)
@@ -126,10 +113,7 @@ impl LinearPrimitive for ReduceScatter {
     /// Sums over the batch axis. Element `i` of the scattered axis belongs to example `i`, so the scattered axis becomes
     /// the batch axis of the result.
     fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
-        let sum = match axis {
-            Some(axis) => or_panic(reduce::sum(operand, &[axis])),
-            None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
-        };
+        let sum = sum_of_examples(operand, axis, batch);
         (one(sum), SmallVec::from_elem(Some(self.axis), 1))
     }
 }
