@@ -9,7 +9,8 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::memory;
 
-use super::{Executable, Work};
+use super::executable::Executable;
+use super::step::Work;
 use crate::primitives::body::program::Slots;
 
 /// How a program runs on inputs that the caller lends.
