@@ -14,7 +14,7 @@ mod traits;
 
 use pytree_base::suggest::Effort;
 
-use self::layout::{Layout, Place};
+use self::layout::{FieldPosition, Layout};
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
 use crate::base::error::{RegistrationProblem, TreeError};
@@ -288,8 +288,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         let place = self.place("take a field out of", name)?;
         self.layout.remove(place);
         match place {
-            Place::Tree(position) => Ok(Some(self.values.remove(position))),
-            Place::Static(position) => {
+            FieldPosition::Tree(position) => Ok(Some(self.values.remove(position))),
+            FieldPosition::Static(position) => {
                 self.statics.remove(position);
                 Ok(None)
             }
@@ -303,8 +303,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     fn vacant(&self, name: &str) -> Result<(), RegistrationProblem> {
         let kind = match self.layout.place(name) {
             None => return Ok(()),
-            Some(Place::Tree(position)) => self.layout.fields()[position].1,
-            Some(Place::Static(_)) => Some(FieldKind::Static),
+            Some(FieldPosition::Tree(position)) => self.layout.fields()[position].1,
+            Some(FieldPosition::Static(_)) => Some(FieldKind::Static),
         };
         Err(RegistrationProblem::Registered {
             name: name.to_owned(),
@@ -312,7 +312,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         })
     }
 
-    fn place(&self, doing: &'static str, name: &str) -> Result<Place, TreeError> {
+    fn place(&self, doing: &'static str, name: &str) -> Result<FieldPosition, TreeError> {
         if let Some(place) = self.layout.place(name) {
             return Ok(place);
         }
@@ -326,8 +326,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
 
     fn tree_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
         match self.place(doing, name)? {
-            Place::Tree(position) => Ok(position),
-            Place::Static(_) => {
+            FieldPosition::Tree(position) => Ok(position),
+            FieldPosition::Static(_) => {
                 let name = name.to_owned();
                 Err(self.failed(doing, vec![RegistrationProblem::StaticField { name }]))
             }
@@ -336,8 +336,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
 
     fn static_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
         match self.place(doing, name)? {
-            Place::Static(position) => Ok(position),
-            Place::Tree(_) => {
+            FieldPosition::Static(position) => Ok(position),
+            FieldPosition::Tree(_) => {
                 let name = name.to_owned();
                 Err(self.failed(doing, vec![RegistrationProblem::TreeField { name }]))
             }

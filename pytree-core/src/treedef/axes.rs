@@ -53,7 +53,7 @@ impl<'t> Stacks<'t> {
 }
 
 /// A leaf that a module declares with named axes.
-struct Place<'t> {
+struct DeclaredLeaf<'t> {
     /// The index of the leaf among the nodes of the treedef.
     node: usize,
     /// The index of the leaf among the leaves.
@@ -174,9 +174,9 @@ impl TreeDef {
         let modules = modules.filter(|(node, _)| has_axes(node.shape()) && is_typed(*node));
         let mismatches = modules.flat_map(|(module, declared)| {
             let names = [named, &declared].concat();
-            let places = self.places_of(module, &before);
+            let leaves = self.declared_in(module, &before);
             let compare = |scope: &mut Scope, stacked| {
-                fill(self, scope, stacked, module, &places, leaf);
+                fill(self, scope, stacked, module, &leaves, leaf);
             };
             let matches = |stacked| {
                 let mut scope = Scope::new();
@@ -187,7 +187,7 @@ impl TreeDef {
                 return Vec::new();
             }
             if stacking == Stacking::Any {
-                let stacked = num_stacked(&places, leaf);
+                let stacked = num_stacked(&leaves, leaf);
                 if stacked > names.len() && matches(stacked) {
                     return Vec::new();
                 }
@@ -211,11 +211,11 @@ impl TreeDef {
         Err(ShapeError::new(self.root().name().to_owned(), mismatches))
     }
 
-    /// Returns the places of the leaves that a module declares with named axes.
-    fn places_of<'t>(&'t self, module: NodeView<'t>, before: &[usize]) -> Vec<Place<'t>> {
-        let mut places = Vec::new();
+    /// Returns the leaves that a module declares with named axes.
+    fn declared_in<'t>(&'t self, module: NodeView<'t>, before: &[usize]) -> Vec<DeclaredLeaf<'t>> {
+        let mut leaves = Vec::new();
         let Shape::Static(shape) = module.shape() else {
-            return places;
+            return leaves;
         };
         for (position, child) in module.children().enumerate() {
             let Some(pattern) = shape.fields.get(position).and_then(|field| field.axes) else {
@@ -232,7 +232,7 @@ impl TreeDef {
                     continue;
                 }
                 if node.kind() == NodeKind::Leaf {
-                    places.push(Place {
+                    leaves.push(DeclaredLeaf {
                         node: position,
                         leaf: before[position],
                         pattern,
@@ -243,7 +243,7 @@ impl TreeDef {
                 position += 1;
             }
         }
-        places
+        leaves
     }
 
     /// Compares the leading axes of all declared leaves with the leading axes of the first leaf. `names` names these
@@ -258,18 +258,18 @@ impl TreeDef {
             return Vec::new();
         }
         let modules = self.nodes().filter(|node| has_axes(node.shape()));
-        let places = modules.flat_map(|module| self.places_of(module, before));
-        let places = places.filter(|place| !place.is_stacked);
+        let leaves = modules.flat_map(|module| self.declared_in(module, before));
+        let leaves = leaves.filter(|declared| !declared.is_stacked);
         let mut first: Option<(String, Vec<usize>)> = None;
         let mut uneven = Vec::new();
-        for place in places {
-            let Some(shape) = leaf(place.leaf).array_info() else {
+        for declared in leaves {
+            let Some(shape) = leaf(declared.leaf).array_info() else {
                 continue;
             };
             let Some(stacked) = shape.shape.get(..names.len()) else {
                 continue;
             };
-            let path = self.view(place.node).path().or_root();
+            let path = self.view(declared.node).path().or_root();
             match &first {
                 None => first = Some((path, stacked.to_vec())),
                 Some((_, expected)) if *expected == stacked => {}
@@ -283,7 +283,7 @@ impl TreeDef {
                         expected: format!(
                             "[{} {}] with {} (from {other})",
                             names.join(" "),
-                            place.pattern.axes().collect::<Vec<_>>().join(" "),
+                            declared.pattern.axes().collect::<Vec<_>>().join(" "),
                             lengths.join(", ")
                         ),
                         fix: format!("stack the same number of models in {path} and {other}"),
@@ -296,11 +296,11 @@ impl TreeDef {
 }
 
 /// Returns how many more axes than its pattern the first leaf of a module has.
-fn num_stacked(places: &[Place<'_>], leaf: LeafAt<'_, '_>) -> usize {
-    let stacked = places.iter().find_map(|place| {
-        let shape = leaf(place.leaf).array_info()?;
-        let is_fixed = place.pattern.rest.is_none();
-        is_fixed.then(|| shape.shape.len().saturating_sub(place.pattern.fixed()))
+fn num_stacked(declared: &[DeclaredLeaf<'_>], leaf: LeafAt<'_, '_>) -> usize {
+    let stacked = declared.iter().find_map(|declared| {
+        let shape = leaf(declared.leaf).array_info()?;
+        let is_fixed = declared.pattern.rest.is_none();
+        is_fixed.then(|| shape.shape.len().saturating_sub(declared.pattern.fixed()))
     });
     stacked.unwrap_or_default()
 }
@@ -320,7 +320,7 @@ fn fill(
     scope: &mut Scope,
     stacked: usize,
     module: NodeView<'_>,
-    places: &[Place<'_>],
+    leaves: &[DeclaredLeaf<'_>],
     leaf: LeafAt<'_, '_>,
 ) {
     scope.stacked = stacked;
@@ -334,18 +334,18 @@ fn fill(
             }
         }
     }
-    for place in places {
-        let Some(found) = leaf(place.leaf).array_info() else {
+    for declared in leaves {
+        let Some(found) = leaf(declared.leaf).array_info() else {
             continue;
         };
         if scope.records() {
-            scope.set_place(place.path(treedef));
+            scope.set_place(declared.path(treedef));
         }
-        scope.compare(place.pattern, found);
+        scope.compare(declared.pattern, found);
     }
 }
 
-impl Place<'_> {
+impl DeclaredLeaf<'_> {
     /// Returns the key path of the leaf.
     fn path(&self, treedef: &TreeDef) -> String {
         if (self.below.position()..self.below.end()).contains(&self.node) {

@@ -20,12 +20,12 @@ use crate::node::shape::{self, NodeKind};
 pub(super) struct Nodes {
     computed: OnceLock<Vec<Node>>,
     /// The whole, if the treedef is a part.
-    part: Option<Part>,
+    part: Option<Presence>,
 }
 
 /// Which leaves of a whole are present in a part.
 #[derive(Debug)]
-struct Part {
+struct Presence {
     /// A treedef that is not a part.
     whole: TreeDef,
     /// For each leaf of the whole, present or absent there, whether the leaf is present in the part.
@@ -63,7 +63,7 @@ impl Nodes {
     }
 }
 
-impl Part {
+impl Presence {
     fn nodes(&self) -> Vec<Node> {
         let mut present = self.present.iter();
         let nodes = self.whole.0.nodes.iter().map(|node| {
@@ -126,7 +126,7 @@ impl TreeDef {
         };
         let nodes = Nodes {
             computed: OnceLock::new(),
-            part: Some(Part {
+            part: Some(Presence {
                 whole: whole.clone(),
                 present,
             }),

@@ -55,7 +55,7 @@ impl TreeDef {
     }
 
     /// Calls `visit` for each leaf, present or absent, in order.
-    pub(crate) fn walk_places(&self, mut visit: impl FnMut(Place<'_>)) {
+    pub(crate) fn walk_places(&self, mut visit: impl FnMut(TreeLeaf<'_>)) {
         let mut path = KeyPath::root();
         let mut open: Vec<OpenNode<'_>> = Vec::new();
         for (at, node) in self.0.nodes.iter().enumerate() {
@@ -70,7 +70,7 @@ impl TreeDef {
                 parent.next += 1;
             }
             if node.is_place() {
-                visit(Place {
+                visit(TreeLeaf {
                     path: &path,
                     field: kind,
                     holds_leaf: node.shape.kind == NodeKind::Leaf,
@@ -191,14 +191,14 @@ impl Inner {
 
 /// A leaf of a tree, present or absent. A leaf is absent if another part of a partitioned tree holds it.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct TreeLeaf<'a> {
     pub(crate) path: &'a KeyPath,
     /// The kind of the outermost `Param` or `State` field around the leaf. `None` if there is no such field.
     field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
 }
 
-impl Place<'_> {
+impl TreeLeaf<'_> {
     /// Returns the kind of the leaf.
     pub(crate) fn kind(&self) -> Option<LeafKind> {
         self.field.and_then(LeafKind::below_field)

@@ -10,7 +10,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 
 /// A text with possible line breaks. [`format`](Self::format) decides which breaks end a line.
 #[derive(Default)]
-pub(crate) struct Layout {
+pub(crate) struct TextLayout {
     /// All texts, in sequence.
     text: String,
     tokens: Vec<Token>,
@@ -30,7 +30,7 @@ enum Token {
     EndGroup,
 }
 
-impl Layout {
+impl TextLayout {
     pub(crate) fn text(&mut self, text: impl Display) {
         // Writing to a string does not fail.
         let _ = write!(self.text, "{text}");

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use crate::base::text_layout::Layout;
+use crate::base::text_layout::TextLayout;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
@@ -27,7 +27,7 @@ const LONG: usize = 10;
 impl fmt::Display for Jaxpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut names, shared) = Names::of(self);
-        let mut layout = Layout::default();
+        let mut layout = TextLayout::default();
         for (name, jaxpr) in shared {
             layout.text(format_args!("let {name} = "));
             names.jaxpr_in_full(&mut layout, jaxpr);
@@ -57,11 +57,11 @@ impl fmt::Debug for Jaxpr {
 pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
     let (mut names, _) = Names::of(jaxpr);
     let scope = names.scope(jaxpr);
-    names.binders(&mut Layout::default(), scope);
+    names.binders(&mut TextLayout::default(), scope);
     let equations = jaxpr.equations.iter();
     equations
         .map(|equation| {
-            let mut layout = Layout::default();
+            let mut layout = TextLayout::default();
             layout.group(|layout| names.equation(layout, scope, equation));
             layout.format(usize::MAX)
         })
@@ -128,9 +128,9 @@ impl fmt::Display for Name {
 }
 
 /// Identifies a jaxpr by its address.
-type Place = usize;
+type Address = usize;
 
-fn place(jaxpr: &Jaxpr) -> Place {
+fn address(jaxpr: &Jaxpr) -> Address {
     std::ptr::from_ref(jaxpr).addr()
 }
 
@@ -140,10 +140,10 @@ type Scope = usize;
 /// The names that were assigned to variables and jaxprs so far.
 struct Names<'j> {
     scopes: Vec<Variables<'j>>,
-    positions: HashMap<Place, Scope>,
+    positions: HashMap<Address, Scope>,
     next: usize,
     /// The names of the jaxprs that are written before the outermost jaxpr.
-    shared: HashMap<Place, String>,
+    shared: HashMap<Address, String>,
     /// The names in `shared`, which no variable may get.
     taken: HashSet<String>,
 }
@@ -193,16 +193,16 @@ impl<'j> Names<'j> {
     /// name.
     fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
         let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
-        let mut positions: HashMap<Place, usize> = HashMap::new();
+        let mut positions: HashMap<Address, usize> = HashMap::new();
         let mut queue = std::collections::VecDeque::from([(jaxpr, "jaxpr".to_owned())]);
         while let Some((next, name)) = queue.pop_front() {
-            let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
-            if let Some(&position) = positions.get(&place(next)) {
+            let long = usize::from(address(next) != address(jaxpr) && next.equations.len() > LONG);
+            if let Some(&position) = positions.get(&address(next)) {
                 // The jaxprs nested in this jaxpr were already counted when this jaxpr was counted for the first time.
                 counts[position].1 += 1 + long;
                 continue;
             }
-            positions.insert(place(next), counts.len());
+            positions.insert(address(next), counts.len());
             counts.push((next, 1 + long, name));
             for equation in &next.equations {
                 let bodies = equation.primitive.bodies();
@@ -237,7 +237,7 @@ impl<'j> Names<'j> {
             next: 0,
             shared: shared
                 .iter()
-                .map(|(name, jaxpr)| (place(jaxpr), name.clone()))
+                .map(|(name, jaxpr)| (address(jaxpr), name.clone()))
                 .collect(),
             taken: shared.iter().map(|(name, _)| name.clone()).collect(),
         };
@@ -246,7 +246,7 @@ impl<'j> Names<'j> {
 
     fn scope(&mut self, jaxpr: &'j Jaxpr) -> Scope {
         let next = self.scopes.len();
-        let scope = *self.positions.entry(place(jaxpr)).or_insert(next);
+        let scope = *self.positions.entry(address(jaxpr)).or_insert(next);
         if scope == next {
             self.scopes.push(Variables::of(jaxpr));
         }
@@ -273,7 +273,7 @@ impl<'j> Names<'j> {
     }
 
     /// Writes an operand: the name of the variable, or the value of a constant without axes.
-    fn operand(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+    fn operand(&mut self, layout: &mut TextLayout, scope: Scope, variable: Variable) {
         let jaxpr = self.scopes[scope].jaxpr;
         match self.facts(scope, variable).literal {
             Some(value) => layout.text(format_args!("{value}:{}", jaxpr.info(variable))),
@@ -282,14 +282,14 @@ impl<'j> Names<'j> {
     }
 
     /// Writes the name and type of a variable at the position where it is assigned.
-    fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
+    fn binder(&mut self, layout: &mut TextLayout, scope: Scope, variable: Variable) {
         let name = self.name(scope, variable);
         let info = self.scopes[scope].jaxpr.info(variable);
         layout.text(format_args!("{name}:{info}"));
     }
 
     /// Writes the constants and inputs of a jaxpr, which are named before the results of its equations.
-    fn binders(&mut self, layout: &mut Layout, scope: Scope) {
+    fn binders(&mut self, layout: &mut TextLayout, scope: Scope) {
         let jaxpr = self.scopes[scope].jaxpr;
         let constants = jaxpr
             .constants
@@ -304,7 +304,7 @@ impl<'j> Names<'j> {
         });
     }
 
-    fn jaxpr_in_full(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
+    fn jaxpr_in_full(&mut self, layout: &mut TextLayout, jaxpr: &'j Jaxpr) {
         let scope = self.scope(jaxpr);
         layout.group(|layout| {
             layout.nest(|layout| {
@@ -328,19 +328,19 @@ impl<'j> Names<'j> {
         });
     }
 
-    fn body(&mut self, layout: &mut Layout, jaxpr: &'j Jaxpr) {
-        match self.shared.get(&place(jaxpr)) {
+    fn body(&mut self, layout: &mut TextLayout, jaxpr: &'j Jaxpr) {
+        match self.shared.get(&address(jaxpr)) {
             Some(name) => layout.text(name),
             None => self.jaxpr_in_full(layout, jaxpr),
         }
     }
 
-    fn equation(&mut self, layout: &mut Layout, scope: Scope, equation: &'j Equation) {
+    fn equation(&mut self, layout: &mut TextLayout, scope: Scope, equation: &'j Equation) {
         let primitive = &*equation.primitive;
         let bodies = primitive.bodies();
         let is_call = matches!(primitive.callee(), Some((Recorder::Jit, _)));
         if let (true, [(_, body)]) = (is_call, &bodies[..])
-            && !self.shared.contains_key(&place(body))
+            && !self.shared.contains_key(&address(body))
         {
             let inner = self.scope(body);
             self.suggest((inner, &body.inputs), (scope, &equation.inputs));
@@ -383,7 +383,7 @@ impl<'j> Names<'j> {
     }
 
     /// Writes a parameter. Nested jaxprs that share one parameter name are written as a list.
-    fn parameter(&mut self, layout: &mut Layout, key: &str, parameter: Parameter<'_, 'j>) {
+    fn parameter(&mut self, layout: &mut TextLayout, key: &str, parameter: Parameter<'_, 'j>) {
         match parameter {
             Parameter::Text(text) => layout.text(text),
             Parameter::Bodies(&[(_, body)]) if key != "branches" => {

@@ -84,8 +84,8 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
 /// The pairs of batch axes (the axes before the last two) of both operands.
 #[derive(Default)]
 struct Pairing {
-    left: Part,
-    right: Part,
+    left: PairedOperand,
+    right: PairedOperand,
     /// For each axis of the product, its position in the result. The product has first the shared axes, then the other
     /// axes of the left operand, then the other axes of the right operand.
     places: AxisList,
@@ -94,7 +94,7 @@ struct Pairing {
 /// One operand of the product. `shape` omits the batch axes of length 1 that broadcast against the other operand.
 /// `shared` holds the positions in `shape` of the batch axes that both operands have.
 #[derive(Default)]
-struct Part {
+struct PairedOperand {
     shape: Shape,
     shared: AxisList,
 }

@@ -29,11 +29,11 @@ use crate::tensor::trace::at_line_by_default;
 #[must_use = "nothing changes in place: `set` and the other methods return the new tensor"]
 pub struct At<'t> {
     tensor: &'t Tensor,
-    place: Place,
+    place: Selection,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Selection {
     Basic(Vec<Index>),
     /// Indices along an axis, in the user's notation. Negative indices and a negative axis count from the end.
     Indices(Tensor, isize),
@@ -64,7 +64,7 @@ impl Tensor {
     pub fn at(&self, indices: impl Indices) -> At<'_> {
         At {
             tensor: self,
-            place: Place::Basic(indices.indices().to_vec()),
+            place: Selection::Basic(indices.indices().to_vec()),
         }
     }
 
@@ -87,7 +87,7 @@ impl Tensor {
     pub fn at_indices(&self, indices: &Self, axis: isize) -> At<'_> {
         At {
             tensor: self,
-            place: Place::Indices(indices.clone(), axis),
+            place: Selection::Indices(indices.clone(), axis),
         }
     }
 }
@@ -111,8 +111,8 @@ impl At<'_> {
     #[track_caller]
     pub fn try_get(&self) -> Result<Tensor, TensorError> {
         match &self.place {
-            Place::Basic(indices) => self.tensor.try_index(indices),
-            Place::Indices(indices, axis) => {
+            Selection::Basic(indices) => self.tensor.try_index(indices),
+            Selection::Indices(indices, axis) => {
                 let axis = axis_of("update", self.tensor.info(), *axis)?;
                 take(self.tensor, indices, axis)
             }
@@ -241,12 +241,12 @@ impl At<'_> {
             ));
         }
         match &self.place {
-            Place::Basic(indices) => {
+            Selection::Basic(indices) => {
                 let plan = Plan::new(self.tensor.info(), indices)?;
                 let value = fitted(self.tensor.info(), &value, &plan.shape)?;
                 update_part(self.tensor, update, &plan, &value)
             }
-            Place::Indices(indices, axis) => {
+            Selection::Indices(indices, axis) => {
                 let scattered = Scattered::new(self.tensor, indices, *axis)?;
                 let value = fitted(self.tensor.info(), &value, &scattered.shape(self.tensor))?;
                 scattered.update(self.tensor, update, &value)

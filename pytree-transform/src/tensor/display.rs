@@ -83,7 +83,7 @@ fn display(array: &Array, style: Style) -> String {
         Data::F16(elements) if array.shape().is_empty() => return f16_text(elements[0]),
         _ => {}
     }
-    let layout = Layout {
+    let layout = Spacing {
         separator: " ",
         width: LINE_WIDTH,
     };
@@ -95,7 +95,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     let elements = if array.info.is_empty() {
         "[]".to_owned()
     } else {
-        Layout {
+        Spacing {
             separator: ", ",
             width: LINE_WIDTH - 1,
         }
@@ -119,21 +119,21 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
 
 /// The text between elements, and the maximum width of a line.
 #[derive(Clone, Copy)]
-struct Layout {
+struct Spacing {
     separator: &'static str,
     width: usize,
 }
 
 /// An array to write, with the settings that are the same for all its parts.
 struct Writer<'a> {
-    layout: Layout,
+    layout: Spacing,
     array: &'a Array,
     style: Style,
     format: Format,
     summarised: bool,
 }
 
-impl Layout {
+impl Spacing {
     fn write(self, array: &Array, indent: usize, style: Style) -> String {
         if array.info.is_empty() {
             return "[]".to_owned();

@@ -15,7 +15,7 @@ pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum FieldPosition {
     /// The position among the fields that are trees.
     Tree(usize),
     /// The position among the static fields.
@@ -33,7 +33,7 @@ pub(super) struct Layout {
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
     /// The position of each field by name. Empty if there are at most [`FEW`] fields.
-    table: HashMap<Arc<str>, Place>,
+    table: HashMap<Arc<str>, FieldPosition>,
     /// The shape of the module's node, created when it is first needed.
     shape: OnceLock<Arc<DynamicShape>>,
 }
@@ -76,40 +76,40 @@ impl Layout {
             return;
         }
         let trees = self.fields.iter().enumerate();
-        let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
+        let trees = trees.map(|(at, (name, _))| (Arc::clone(name), FieldPosition::Tree(at)));
         let statics = self.statics.iter().enumerate();
-        let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
+        let statics = statics.map(|(at, name)| (Arc::clone(name), FieldPosition::Static(at)));
         // Inserts in reverse order. If two fields have the same name, the table then finds the same field as a scan:
         // the first of the two, where trees come before static fields.
         self.table.extend(statics.rev().chain(trees.rev()));
     }
 
     /// Returns the position of the field that is named `name`.
-    pub(super) fn place(&self, name: &str) -> Option<Place> {
+    pub(super) fn place(&self, name: &str) -> Option<FieldPosition> {
         if !self.table.is_empty() {
             return self.table.get(name).copied();
         }
         let tree = self.fields.iter().position(|(found, _)| **found == *name);
         let in_statics = || self.statics.iter().position(|found| **found == *name);
-        tree.map(Place::Tree)
-            .or_else(|| in_statics().map(Place::Static))
+        tree.map(FieldPosition::Tree)
+            .or_else(|| in_statics().map(FieldPosition::Static))
     }
 
     /// Adds a field that is a tree.
     pub(super) fn push(&mut self, name: &str, kind: Option<FieldKind>) {
         let name: Arc<str> = name.into();
-        self.added(&name, Place::Tree(self.fields.len()));
+        self.added(&name, FieldPosition::Tree(self.fields.len()));
         self.fields.push((name, kind));
     }
 
     /// Adds a static field.
     pub(super) fn push_static(&mut self, name: &str) {
         let name: Arc<str> = name.into();
-        self.added(&name, Place::Static(self.statics.len()));
+        self.added(&name, FieldPosition::Static(self.statics.len()));
         self.statics.push(name);
     }
 
-    fn added(&mut self, name: &Arc<str>, place: Place) {
+    fn added(&mut self, name: &Arc<str>, place: FieldPosition) {
         self.shape = OnceLock::new();
         if self.table.is_empty() {
             self.fill_table();
@@ -120,11 +120,11 @@ impl Layout {
     }
 
     /// Removes a field.
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: FieldPosition) {
         self.shape = OnceLock::new();
         match place {
-            Place::Tree(position) => drop(self.fields.remove(position)),
-            Place::Static(position) => drop(self.statics.remove(position)),
+            FieldPosition::Tree(position) => drop(self.fields.remove(position)),
+            FieldPosition::Static(position) => drop(self.statics.remove(position)),
         }
         self.fill_table();
     }

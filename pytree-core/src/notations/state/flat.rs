@@ -191,10 +191,10 @@ impl<'t> Places<'t> {
 /// Nested dictionaries while they are built. A dictionary stores the position of each child in `nodes`. The root is the
 /// first of `nodes`.
 struct Nested<L> {
-    nodes: Vec<Place<L>>,
+    nodes: Vec<NestedNode<L>>,
 }
 
-enum Place<L> {
+enum NestedNode<L> {
     Empty,
     Leaf(L),
     Dict(IndexMap<PathKey, usize>),
@@ -203,7 +203,7 @@ enum Place<L> {
 impl<L> Default for Nested<L> {
     fn default() -> Self {
         Self {
-            nodes: vec![Place::Empty],
+            nodes: vec![NestedNode::Empty],
         }
     }
 }
@@ -217,11 +217,11 @@ impl<L> Nested<L> {
                 PathKey::Field(name) => PathKey::Text(name.to_string()),
                 key => key.clone(),
             };
-            if matches!(self.nodes[node], Place::Empty) {
-                self.nodes[node] = Place::Dict(IndexMap::new());
+            if matches!(self.nodes[node], NestedNode::Empty) {
+                self.nodes[node] = NestedNode::Dict(IndexMap::new());
             }
             let next = self.nodes.len();
-            let Place::Dict(children) = &mut self.nodes[node] else {
+            let NestedNode::Dict(children) = &mut self.nodes[node] else {
                 return Some(PlaceProblem::BelowLeaf {
                     path: path.clone(),
                     leaf: path.keys().iter().take(above).cloned().collect(),
@@ -229,16 +229,16 @@ impl<L> Nested<L> {
             };
             node = *children.entry(key).or_insert(next);
             if node == next {
-                self.nodes.push(Place::Empty);
+                self.nodes.push(NestedNode::Empty);
             }
         }
         match &self.nodes[node] {
-            Place::Empty => {
-                self.nodes[node] = Place::Leaf(leaf);
+            NestedNode::Empty => {
+                self.nodes[node] = NestedNode::Leaf(leaf);
                 None
             }
-            Place::Leaf(_) => Some(PlaceProblem::Twice(path.clone())),
-            Place::Dict(_) => Some(PlaceProblem::BelowLeaf {
+            NestedNode::Leaf(_) => Some(PlaceProblem::Twice(path.clone())),
+            NestedNode::Dict(_) => Some(PlaceProblem::BelowLeaf {
                 path: self.first_below(node, path),
                 leaf: path.clone(),
             }),
@@ -248,7 +248,7 @@ impl<L> Nested<L> {
     /// Returns the path of the first leaf below a node.
     fn first_below(&self, mut node: usize, path: &KeyPath) -> KeyPath {
         let mut path = path.clone();
-        while let Place::Dict(children) = &self.nodes[node] {
+        while let NestedNode::Dict(children) = &self.nodes[node] {
             let Some((key, child)) = children.first() else {
                 break;
             };
@@ -260,20 +260,20 @@ impl<L> Nested<L> {
 
     fn finish(self) -> Result<Tree<L>, TreeError> {
         let mut builder = TreeBuilder::new();
-        let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
+        let mut nodes: Vec<Option<NestedNode<L>>> = self.nodes.into_iter().map(Some).collect();
         // For each dictionary that is not complete yet, from the root down: the remaining children.
         let mut open: Vec<indexmap::map::IntoIter<PathKey, usize>> = Vec::new();
         let mut next = Some(0);
         while let Some(node) = next {
             match nodes.get_mut(node).and_then(Option::take) {
-                Some(Place::Leaf(leaf)) => {
+                Some(NestedNode::Leaf(leaf)) => {
                     builder.leaf(leaf);
                 }
-                Some(Place::Dict(children)) => {
+                Some(NestedNode::Dict(children)) => {
                     builder.begin_dict();
                     open.push(children.into_iter());
                 }
-                Some(Place::Empty) => {
+                Some(NestedNode::Empty) => {
                     builder.begin_dict().end();
                 }
                 None => bug("each dictionary to have one parent"),

@@ -55,8 +55,8 @@ use crate::treedef::key_below;
 #[derive(Debug)]
 pub struct TreeBuilder<L = AnyLeaf> {
     /// The leaves, trees and nodes in the order in which they were added. The root is first.
-    places: Vec<Place<L>>,
-    /// The positions in `places` of the open nodes, from the root down. A node is open until [`end`](Self::end) ends
+    items: Vec<Item<L>>,
+    /// The positions in `items` of the open nodes, from the root down. A node is open until [`end`](Self::end) ends
     /// it.
     open: Vec<usize>,
     /// The shapes created from names and fields. Equal shapes are stored once.
@@ -72,7 +72,7 @@ type LabelAt = usize;
 #[derive(Debug, Default)]
 struct Labels {
     positions: HashMap<String, LabelAt>,
-    /// For each label, its text and the position of its node in [`TreeBuilder::places`]. The position is `None` until
+    /// For each label, its text and the position of its node in [`TreeBuilder::items`]. The position is `None` until
     /// the node is added.
     entries: Vec<(String, Option<usize>)>,
 }
@@ -92,7 +92,7 @@ impl Labels {
 
 /// An item that was added to a builder: a leaf, a tree, a node or an edge.
 #[derive(Debug)]
-enum Place<L> {
+enum Item<L> {
     Leaf(L),
     Tree(Tree<L>),
     /// A further occurrence of the shared node or the reference with this label.
@@ -112,7 +112,7 @@ enum Place<L> {
 impl<L> Default for TreeBuilder<L> {
     fn default() -> Self {
         Self {
-            places: Vec::new(),
+            items: Vec::new(),
             open: Vec::new(),
             shapes: HashSet::new(),
             labels: Labels::default(),
@@ -234,7 +234,7 @@ impl<L> TreeBuilder<L> {
         label: Option<LabelAt>,
         statics: Vec<StaticBox>,
     ) -> usize {
-        let place = self.add(Place::Node {
+        let place = self.add(Item::Node {
             label,
             shape,
             aux: statics,
@@ -280,20 +280,20 @@ impl<L> TreeBuilder<L> {
     /// A shared node can contain itself only through a reference or a weak edge. A reference can contain itself.
     pub fn again(&mut self, label: &str) -> &mut Self {
         let label = self.labels.position(label);
-        self.add(Place::Again(label));
+        self.add(Item::Again(label));
         self
     }
 
     /// Adds a weak edge to the shared node or the reference with a label.
     pub fn weak(&mut self, label: &str) -> &mut Self {
         let label = self.labels.position(label);
-        self.add(Place::Weak(Some(label)));
+        self.add(Item::Weak(Some(label)));
         self
     }
 
     /// Adds a weak edge without a target.
     pub fn weak_without_target(&mut self) -> &mut Self {
-        self.add(Place::Weak(None));
+        self.add(Item::Weak(None));
         self
     }
 
@@ -327,13 +327,13 @@ impl<L> TreeBuilder<L> {
 
     /// Adds a leaf.
     pub fn leaf(&mut self, leaf: L) -> &mut Self {
-        self.add(Place::Leaf(leaf));
+        self.add(Item::Leaf(leaf));
         self
     }
 
     /// Adds a whole tree.
     pub fn subtree(&mut self, tree: Tree<L>) -> &mut Self {
-        self.add(Place::Tree(tree));
+        self.add(Item::Tree(tree));
         self
     }
 
@@ -386,7 +386,7 @@ impl<L> TreeBuilder<L> {
     /// - a label with no node or with several nodes
     /// - a shared node that contains itself
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
-        if self.places.is_empty() {
+        if self.items.is_empty() {
             self.problem("the tree has no root; add a leaf or begin a node");
         }
         if !self.open.is_empty() {
@@ -396,7 +396,7 @@ impl<L> TreeBuilder<L> {
             ));
         }
         let Self {
-            places,
+            items,
             labels,
             mut problems,
             ..
@@ -404,7 +404,7 @@ impl<L> TreeBuilder<L> {
         if !problems.is_empty() {
             return Err(problems.into_error());
         }
-        let tree = in_order(places, &labels, &mut problems);
+        let tree = in_order(items, &labels, &mut problems);
         if !problems.is_empty() {
             return Err(problems.into_error());
         }
@@ -412,8 +412,8 @@ impl<L> TreeBuilder<L> {
     }
 
     /// Adds a leaf, a tree or a node as the next child of the innermost open node, or as the root.
-    fn add(&mut self, place: Place<L>) -> usize {
-        let at = self.places.len();
+    fn add(&mut self, item: Item<L>) -> usize {
+        let at = self.items.len();
         let problem = match self.open_node() {
             Some((shape, aux, children)) => {
                 children.push(at);
@@ -431,14 +431,14 @@ impl<L> TreeBuilder<L> {
         if let Some(problem) = problem {
             self.problem(problem);
         }
-        self.places.push(place);
+        self.items.push(item);
         at
     }
 
     /// Returns the shape, the keys or static values, and the children of the innermost open node.
     fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
-        match &mut self.places[*self.open.last()?] {
-            Place::Node {
+        match &mut self.items[*self.open.last()?] {
+            Item::Node {
                 shape,
                 aux,
                 children,
@@ -452,7 +452,7 @@ impl<L> TreeBuilder<L> {
     #[cold]
     fn problem(&mut self, what: &str) {
         let Self {
-            places,
+            items,
             open,
             problems,
             ..
@@ -460,12 +460,12 @@ impl<L> TreeBuilder<L> {
         let path = || {
             let mut path = KeyPath::root();
             for pair in open.windows(2) {
-                if let Some(Place::Node {
+                if let Some(Item::Node {
                     shape,
                     aux,
                     children,
                     ..
-                }) = places.get(pair[0])
+                }) = items.get(pair[0])
                 {
                     let position = children.len().saturating_sub(1);
                     if let Some(key) = key_below(shape.get(), aux, position) {

@@ -7,7 +7,7 @@ use pytree_transform::{DType, Tensor};
 use super::blocks::{LIMITS, Limits, part};
 use super::masks::{causal_from, padding_mask, window_from};
 use super::options::{AttentionDirection, DropoutMask};
-use super::scores::{Layout, Mixed, zero};
+use super::scores::{Mixed, ScoreAxes, zero};
 use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::functions::{softmax, wide_integers};
@@ -143,7 +143,7 @@ pub(super) fn mix(
 
 /// The inputs of attention that are the same for all queries.
 pub(super) struct Attention<'a> {
-    pub(super) layout: Layout,
+    pub(super) layout: ScoreAxes,
     key: Tensor,
     value: &'a Tensor,
     scale: f64,
@@ -166,7 +166,7 @@ impl<'a> Attention<'a> {
     ) -> Self {
         let depth = query.shape().last().copied().unwrap_or_default();
         Self {
-            layout: Layout::new(query, key),
+            layout: ScoreAxes::new(query, key),
             key: key.convert(at_least_f32_dtype(query.dtype())),
             value,
             scale: options.scale.unwrap_or(1.0 / (depth as f64).sqrt()),
@@ -292,7 +292,7 @@ fn score_shape(query: &Tensor, key: &Tensor) -> Vec<usize> {
 
 /// Sets weights to 0 with the probability `rate`, and divides the other weights by 1 - `rate`.
 #[track_caller]
-fn dropped(layout: Layout, weights: &Tensor, full: &[usize], dropout: &WeightDropout) -> Tensor {
+fn dropped(layout: ScoreAxes, weights: &Tensor, full: &[usize], dropout: &WeightDropout) -> Tensor {
     let shape = match dropout.mask {
         DropoutMask::Shared => &full[full.len() - 2..],
         DropoutMask::PerHead => full,

@@ -10,7 +10,7 @@ use pytree_transform::{DType, Tensor, TensorError};
 
 /// The axes of the scores.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct ScoreAxes {
     /// The number of batch axes.
     pub(super) batch: usize,
     kv_heads: usize,
@@ -30,7 +30,7 @@ fn after(batch: usize, others: &[usize]) -> Vec<isize> {
     axes(batch, others).split_off(batch)
 }
 
-impl Layout {
+impl ScoreAxes {
     /// Returns the layout of queries and keys. The caller has checked that the number of query heads is a multiple of
     /// the number of key heads.
     pub(super) fn new(query: &Tensor, key: &Tensor) -> Self {
@@ -103,7 +103,7 @@ impl Layout {
 /// The weighted sums of values: `[*batch, heads, queries, value_dim]`, or with groups
 /// `[*batch, kv_heads, queries, group, value_dim]`.
 pub(super) struct Mixed {
-    layout: Layout,
+    layout: ScoreAxes,
     values: Tensor,
 }
 
@@ -132,7 +132,7 @@ impl Mixed {
     /// Returns [`TensorError`] if the shape or the dtype of the weight does not fit the values.
     #[track_caller]
     pub(super) fn try_project(&self, weight: &Tensor) -> Result<Tensor, TensorError> {
-        let Layout {
+        let ScoreAxes {
             batch,
             kv_heads,
             group,

@@ -193,7 +193,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable, C: Traceable, E>(
 }
 
 /// One recorded function of a rule, and the tensors that this function captured.
-struct Part {
+struct RecordedFunction {
     jaxpr: Jaxpr,
     captured: Vec<Tensor>,
 }
@@ -201,8 +201,8 @@ struct Part {
 /// A recorded rule. `forward` returns the results of the function, followed by the residuals. `backward` takes the
 /// residuals, the tensors that `backward` captured, and the cotangents of the results.
 struct RecordedRule {
-    forward: Part,
-    backward: Part,
+    forward: RecordedFunction,
+    backward: RecordedFunction,
 }
 
 /// Runs and records a rule. The inputs of the recorded `forward` are the argument and the tensors that the function
@@ -278,11 +278,11 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable, C: Traceable>(
     back.inputs.extend(captured_by_back);
     back.inputs.extend(cotangents);
     RecordedRule {
-        forward: Part {
+        forward: RecordedFunction {
             jaxpr: known,
             captured: known_captured,
         },
-        backward: Part {
+        backward: RecordedFunction {
             jaxpr: back,
             captured: back_captured,
         },

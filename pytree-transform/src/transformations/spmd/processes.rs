@@ -95,8 +95,8 @@ impl MeshEngine for ProcessEngine {
 }
 
 impl ProcessEngine {
-    fn buffer(&self, array: Arc<Array>, sharding: &Sharding) -> Part {
-        Part {
+    fn buffer(&self, array: Arc<Array>, sharding: &Sharding) -> ProcessBuffer {
+        ProcessBuffer {
             array,
             sharding: sharding.clone(),
             connection: Arc::clone(&self.0),
@@ -136,20 +136,20 @@ fn array_of(tensor: Tensor) -> Result<Arc<Array>, DeviceError> {
 }
 
 /// A tensor on a mesh of processes: the part of this process.
-struct Part {
+struct ProcessBuffer {
     array: Arc<Array>,
     sharding: Sharding,
     connection: Arc<Connection>,
 }
 
-impl fmt::Debug for Part {
+impl fmt::Debug for ProcessBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info: &AbstractArray = &self.array.info;
-        write!(f, "Part({info}, {:?})", self.sharding)
+        write!(f, "ProcessBuffer({info}, {:?})", self.sharding)
     }
 }
 
-impl Buffer for Part {
+impl Buffer for ProcessBuffer {
     /// Reads a tensor that all processes hold without communication. Gathers a divided tensor: all processes must read it.
     fn read(&self) -> Result<Tensor, DeviceError> {
         self.connection.whole_of(&self.array, &self.sharding)
@@ -164,7 +164,7 @@ impl Buffer for Part {
     }
 }
 
-impl MeshBuffer for Part {
+impl MeshBuffer for ProcessBuffer {
     fn sharding(&self) -> &Sharding {
         &self.sharding
     }
@@ -217,7 +217,7 @@ impl ProcessProgram {
     /// operand with another sharding is gathered first, by all processes.
     fn operand(&self, input: Input<'_>, expected: &Sharding) -> Result<Arc<Array>, DeviceError> {
         let connection = &self.engine.0;
-        let found = input.downcast_ref::<Part>();
+        let found = input.downcast_ref::<ProcessBuffer>();
         let found = found.filter(|part| Arc::ptr_eq(&part.connection, connection));
         let Some(found) = found else {
             return Err(DeviceError::failed("a buffer of another engine"));
@@ -231,7 +231,7 @@ impl ProcessProgram {
             Input::Borrowed(_) => Arc::clone(&found.array),
             Input::Owned(buffer) => {
                 let buffer: Box<dyn Any> = buffer;
-                match buffer.downcast::<Part>() {
+                match buffer.downcast::<ProcessBuffer>() {
                     Ok(part) => part.array,
                     Err(_) => return Err(DeviceError::failed("a buffer of another engine")),
                 }

@@ -6,7 +6,7 @@
 use pytree_base::bug::bug;
 use pytree_base::suggest::Effort;
 
-use super::{LabelAt, Labels, Place, Problems};
+use super::{Item, LabelAt, Labels, Problems};
 use crate::base::path::KeyPath;
 use crate::node::insertion::sort_entries;
 use crate::node::shape::{self, NodeKind, OwnedShape};
@@ -31,7 +31,7 @@ struct Open {
 }
 
 struct Order<'l, L> {
-    places: Vec<Option<Place<L>>>,
+    items: Vec<Option<Item<L>>>,
     labels: &'l Labels,
     problems: &'l mut Problems,
     builder: Builder,
@@ -50,12 +50,12 @@ struct Order<'l, L> {
 /// Builds the tree from the items that were added to a builder. The first item is the root, and each other item is the
 /// child of one node.
 pub(super) fn in_order<L>(
-    places: Vec<Place<L>>,
+    items: Vec<Item<L>>,
     labels: &Labels,
     problems: &mut Problems,
 ) -> Tree<L> {
     let mut order = Order {
-        places: places.into_iter().map(Some).collect(),
+        items: items.into_iter().map(Some).collect(),
         numbered: vec![None; labels.entries.len()],
         labels,
         problems,
@@ -94,20 +94,20 @@ impl<L> Order<'_, L> {
         }
     }
 
-    /// Adds the item at position `at` of `places` as the next child.
+    /// Adds the item at position `at` of `items` as the next child.
     fn place(&mut self, at: usize) {
-        match self.places.get_mut(at).and_then(Option::take) {
-            Some(Place::Leaf(leaf)) => {
+        match self.items.get_mut(at).and_then(Option::take) {
+            Some(Item::Leaf(leaf)) => {
                 self.builder.leaf(&shape::LEAF);
                 self.leaves.push(leaf);
             }
-            Some(Place::Tree(tree)) => {
+            Some(Item::Tree(tree)) => {
                 let (leaves, treedef) = tree.into_parts();
                 self.builder.subtree(&treedef);
                 self.leaves.extend(leaves);
             }
-            Some(Place::Again(label)) => self.again(label),
-            Some(Place::Weak(label)) => {
+            Some(Item::Again(label)) => self.again(label),
+            Some(Item::Weak(label)) => {
                 self.builder.enter(&shape::WEAK, 1);
                 if let Some(label) = label {
                     let path = self.builder.path();
@@ -116,7 +116,7 @@ impl<L> Order<'_, L> {
                 self.builder.alias(None);
                 self.builder.exit();
             }
-            Some(Place::Node {
+            Some(Item::Node {
                 label,
                 shape,
                 aux,
@@ -183,8 +183,8 @@ impl<L> Order<'_, L> {
             self.builder.alias(None);
             return;
         };
-        let node = self.places[place].replace(Place::Again(label));
-        if let Some(Place::Node {
+        let node = self.items[place].replace(Item::Again(label));
+        if let Some(Item::Node {
             shape,
             aux,
             children,
