@@ -216,3 +216,24 @@ macro_rules! with_ordered {
     };
 }
 pub(crate) use with_ordered;
+
+/// Runs an expression with `$combine` as an alias of the type of an operation.
+macro_rules! with_fold {
+    ($fold:expr, $combine:ident => $body:expr) => {
+        match $fold {
+            $crate::base::fold::Fold::Sum => {
+                type $combine = $crate::base::combine::Sum;
+                $body
+            }
+            $crate::base::fold::Fold::Max => {
+                type $combine = $crate::base::combine::Max;
+                $body
+            }
+            $crate::base::fold::Fold::Min => {
+                type $combine = $crate::base::combine::Min;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_fold;

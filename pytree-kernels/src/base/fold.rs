@@ -41,27 +41,6 @@ impl Fold {
     }
 }
 
-/// Runs an expression with `$combine` as an alias of the type of an operation.
-macro_rules! with_fold {
-    ($fold:expr, $combine:ident => $body:expr) => {
-        match $fold {
-            $crate::base::fold::Fold::Sum => {
-                type $combine = $crate::base::combine::Sum;
-                $body
-            }
-            $crate::base::fold::Fold::Max => {
-                type $combine = $crate::base::combine::Max;
-                $body
-            }
-            $crate::base::fold::Fold::Min => {
-                type $combine = $crate::base::combine::Min;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_fold;
-
 /// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 

@@ -22,6 +22,42 @@ pub mod base {
         impl<T: Copy + Default> ArrayElement for T {}
     }
 
+    pub mod combine {
+        pub trait Combine<T>: Copy {
+            const IS_WIDE: bool = false;
+            const START: T;
+            fn combine(left: T, right: T) -> T;
+        }
+
+        #[derive(Clone, Copy)]
+        pub struct Sum;
+
+        macro_rules! sums {
+            ($($number:ty: $zero:expr, $plus:path;)*) => {$(
+                impl Combine<$number> for Sum {
+                    const START: $number = $zero;
+                    fn combine(left: $number, right: $number) -> $number {
+                        $plus(left, right)
+                    }
+                }
+            )*};
+        }
+        sums! {
+            f32: 0.0, std::ops::Add::add;
+            i64: 0, i64::wrapping_add;
+            u32: 0, u32::wrapping_add;
+        }
+    }
+
+    pub mod instructions {
+        macro_rules! leaf_if {
+            ($is_wide:expr => $($body:tt)*) => {{
+                $($body)*
+            }};
+        }
+        pub(crate) use leaf_if;
+    }
+
     pub mod array {
         pub fn reused<T: Copy + Default>(length: usize) -> Vec<T> {
             vec![T::default(); length]

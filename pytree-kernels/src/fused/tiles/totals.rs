@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use super::{Float, OWN};
 use crate::base::array::{Array, give_back, reused};
-use crate::base::combine::Combine;
+use crate::base::combine::{Combine, with_fold};
 use crate::base::dtype::AbstractArray;
-use crate::base::fold::{self, Fold, LANES, Lanes, PART, with_fold};
+use crate::base::fold::{self, Fold, LANES, Lanes, PART};
 use crate::base::narrow::narrowed;
 use crate::base::target::Target;
 
