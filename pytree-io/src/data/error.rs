@@ -6,7 +6,7 @@ use pytree_core::{KeyPath, TreeError};
 use pytree_transform::{AbstractArray, TensorError};
 use thiserror::Error;
 
-/// The error of a [`Source`]: any error type that may be sent to another thread.
+/// The error of a [`Source`](crate::data::Source): any error type that may be sent to another thread.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Batches cannot be made, or a batch cannot be read.

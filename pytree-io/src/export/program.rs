@@ -4,7 +4,7 @@ use std::fmt;
 
 use pytree_transform::AbstractArray;
 
-/// A program in StableHLO that [`load`] read from a file.
+/// A program in StableHLO that [`load`](crate::export::load) read from a file.
 ///
 /// To run the program, compile its [`text`](Self::text), for instance with `pytree_pjrt::Client::compile`. Then pass
 /// one buffer for each of the [`inputs`](Self::inputs), in their order.
