@@ -277,20 +277,9 @@ pub(super) fn join_rows<S: Fused>(rows: [&[S]; LANES], sums: &mut [S]) {
             of_rows[row] = &rows[row].as_chunks::<LANES>().0[..whole];
         }
         for place in 0..whole {
-            let mut numbers = [[S::default(); LANES]; LANES];
-            for row in 0..LANES {
-                numbers[row] = of_rows[row][place];
-            }
-            let mut half = LANES / 2;
-            while half > 0 {
-                for row in 0..half {
-                    for at in 0..LANES {
-                        numbers[row][at] = numbers[row][at].plus(numbers[row + half][at]);
-                    }
-                }
-                half /= 2;
-            }
-            chunks[place] = numbers[0];
+            let even = added(quarter(&of_rows, place, 0), quarter(&of_rows, place, 2));
+            let odd = added(quarter(&of_rows, place, 1), quarter(&of_rows, place, 3));
+            chunks[place] = added(even, odd);
         }
         for at in 0..rest.len() {
             let mut numbers = [S::default(); LANES];
@@ -300,6 +289,23 @@ pub(super) fn join_rows<S: Fused>(rows: [&[S]; LANES], sums: &mut [S]) {
             rest[at] = joined(numbers);
         }
     }
+}
+
+/// Returns the sums of every fourth of the 16 rows from `row` on, in the order of [`joined`]. Without a loop over rows, all sums stay in
+/// registers.
+#[inline(always)]
+fn quarter<S: Fused>(rows: &[&[[S; LANES]]; LANES], place: usize, row: usize) -> [S; LANES] {
+    let first = added(rows[row][place], rows[row + 8][place]);
+    added(first, added(rows[row + 4][place], rows[row + 12][place]))
+}
+
+/// Returns the sums of neighbouring elements.
+#[inline(always)]
+fn added<S: Fused>(mut left: [S; LANES], right: [S; LANES]) -> [S; LANES] {
+    for lane in 0..LANES {
+        left[lane] = left[lane].plus(right[lane]);
+    }
+    left
 }
 
 /// Returns the sum of partial sums.
