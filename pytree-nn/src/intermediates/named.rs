@@ -10,7 +10,7 @@ use pytree_core::{
 };
 use pytree_transform::Tensor;
 
-use crate::intermediates::Sown;
+use crate::intermediates::sown::Sown;
 
 /// Stores values of a forward pass under names that are known only at run time. The values of each name are a [`Sown`].
 /// The names are sorted.

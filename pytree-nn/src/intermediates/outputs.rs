@@ -3,7 +3,7 @@
 use pytree_core::{Leaf, PytreeOf, axes};
 use pytree_transform::Tensor;
 
-use crate::intermediates::Intermediates;
+use crate::intermediates::named::Intermediates;
 
 /// Runs a function on the model, and returns its result and the outputs of all layers by their paths, like the
 /// `method_outputs` of `nnx.capture`. No layer has to be changed.

@@ -97,6 +97,8 @@ impl Hash for Activation {
     }
 }
 
+crate::forward!(Activation);
+
 impl Activation {
     /// Applies the function to each element, like [`apply`](Self::apply).
     ///

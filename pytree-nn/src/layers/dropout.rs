@@ -6,8 +6,8 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::{InputError, or_panic};
 use crate::hyperparameter::Hyperparameter;
-use crate::layers::Mode;
 use crate::layers::forward::fallible_forward;
+use crate::layers::mode::Mode;
 use crate::random::{RngStream, Rngs};
 
 /// In training, sets each element to 0 with the probability `rate`, and divides the other elements by 1 - `rate`

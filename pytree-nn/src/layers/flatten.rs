@@ -79,6 +79,8 @@ pub struct Lambda(
     pub fn(&Tensor) -> Tensor,
 );
 
+crate::forward!(Lambda);
+
 impl Lambda {
     /// Applies the function to `x`.
     ///

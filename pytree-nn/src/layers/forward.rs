@@ -4,11 +4,6 @@ use pytree_core::module_object;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
-use crate::layers::{
-    Activation, Bidirectional, Identity, Lambda, Lora, Quantized, RecurrentCell, Rnn, SpectralNorm,
-    WeightNorm,
-};
-use crate::model::Model;
 
 /// A layer that computes one tensor from one tensor. A [`Sequential`](crate::Sequential) passes the result of each such layer to the next
 /// layer.
@@ -83,10 +78,11 @@ macro_rules! forward {
     )+};
 }
 
-/// Implements [`Forward`] for layers that have both `forward` and `try_forward`.
+/// Implements [`Forward`] for a layer that has both `forward` and `try_forward`. The parameters of a generic layer are before it, in
+/// brackets.
 macro_rules! fallible_forward {
-    ($($layer:ty),+ $(,)?) => {$(
-        impl $crate::layers::Forward for $layer {
+    ([$($generics:tt)*] $layer:ty) => {
+        impl<$($generics)*> $crate::layers::Forward for $layer {
             #[track_caller]
             fn forward(&mut self, x: &$crate::private::Tensor) -> $crate::private::Tensor {
                 <$layer>::forward(self, x)
@@ -96,11 +92,13 @@ macro_rules! fallible_forward {
                 <$layer>::try_forward(self, x)
             }
         }
-    )+};
+    };
+    ($layer:ty) => {
+        fallible_forward!([] $layer);
+    };
 }
 pub(crate) use fallible_forward;
 
-forward!(Activation, Identity, Lambda);
 /// Applies the layer in the box. With this implementation, a generic function over `F: Forward` also accepts a
 /// `Box<dyn Forward>`.
 impl Forward for Box<dyn Forward> {
@@ -113,49 +111,3 @@ impl Forward for Box<dyn Forward> {
         (**self).try_forward(x)
     }
 }
-
-/// Applies the cell along the time axis. The result has the outputs of all time steps.
-impl<C: RecurrentCell + Clone + Send + Sync + std::fmt::Debug> Forward for Rnn<C> {
-    #[track_caller]
-    fn forward(&mut self, x: &Tensor) -> Tensor {
-        Self::forward(self, x)
-    }
-    #[track_caller]
-    fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        Self::try_forward(self, x)
-    }
-}
-
-/// Applies both cells along the time axis. The result has the merged outputs of all time steps.
-impl<F, B> Forward for Bidirectional<F, B>
-where
-    F: RecurrentCell + Clone + Send + Sync + std::fmt::Debug,
-    B: RecurrentCell + Clone + Send + Sync + std::fmt::Debug,
-{
-    #[track_caller]
-    fn forward(&mut self, x: &Tensor) -> Tensor {
-        Self::forward(self, x)
-    }
-    #[track_caller]
-    fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        Self::try_forward(self, x)
-    }
-}
-
-/// Implements [`Forward`] for wrappers such as [`Lora`], if the wrapped model implements [`Forward`].
-macro_rules! wrapper_forward {
-    ($($layer:ident),+) => {$(
-        impl<M: Model + Forward + std::fmt::Debug> Forward for $layer<M> {
-            #[track_caller]
-            fn forward(&mut self, x: &Tensor) -> Tensor {
-                Self::forward(self, x)
-            }
-            #[track_caller]
-            fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-                Self::try_forward(self, x)
-            }
-        }
-    )+};
-}
-
-wrapper_forward!(Lora, Quantized, SpectralNorm, WeightNorm);

@@ -5,8 +5,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
+use crate::layers::activation::Activation;
 use crate::layers::forward::fallible_forward;
-use crate::layers::{Activation, Linear, LinearOptions};
+use crate::layers::linear::{Linear, LinearOptions};
 use crate::random::Rngs;
 
 /// down(activation(gate(x)) ⊙ up(x)): two linear layers whose outputs are multiplied, and a third that returns to the features of

@@ -8,6 +8,8 @@ use pytree_transform::Tensor;
 #[derive(Module, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity;
 
+crate::forward!(Identity);
+
 impl Identity {
     /// Returns `x: [..]` unchanged.
     pub fn forward(&self, x: &Tensor) -> Tensor {

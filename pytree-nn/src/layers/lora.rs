@@ -5,10 +5,11 @@ use pytree_core::{Collection, Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{rewritten, selected_matrices, with_rewritten};
 use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::{Forward, MatrixLayout, WrapError};
+use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::matrix_layout::MatrixLayout;
+use crate::layers::rewriting::{WrapError, rewritten, selected_matrices, with_rewritten};
 use crate::model::Model;
 use crate::random::Rngs;
 
@@ -106,6 +107,8 @@ pub struct Lora<M> {
     #[r#static]
     pub scale: f64,
 }
+
+fallible_forward!([M: Model + Forward + std::fmt::Debug] Lora<M>);
 
 impl<M: Model> Lora<M> {
     /// Adds an adapter of the given rank to each matrix that the filter selects. Selected parameters that are not

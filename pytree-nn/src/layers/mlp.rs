@@ -5,8 +5,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
+use crate::layers::activation::Activation;
 use crate::layers::forward::fallible_forward;
-use crate::layers::{Activation, Linear, LinearOptions};
+use crate::layers::linear::{Linear, LinearOptions};
 use crate::random::Rngs;
 
 /// A chain of linear layers with an activation between neighbouring layers.

@@ -4,9 +4,9 @@ use pytree_core::{Filter, KeyPath, Module, Partition, partition};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor, jit};
 
-use super::rewriting::selected_matrices;
 use crate::error::InputError;
-use crate::layers::{Forward, WrapError};
+use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::rewriting::{WrapError, selected_matrices};
 use crate::model::Model;
 
 /// Stores chosen matrices W of a model as integers of 8 bits and one scale for each output: W ≈ q · scale, where
@@ -50,6 +50,8 @@ pub struct Quantized<M: Model> {
     #[state]
     pub scales: Partition<M, Tensor>,
 }
+
+fallible_forward!([M: Model + Forward + std::fmt::Debug] Quantized<M>);
 
 impl<M: Model> Quantized<M> {
     /// Quantizes each matrix that the filter selects. Selected parameters that are not matrices, such as biases and the scales of

@@ -7,7 +7,7 @@ use pytree_transform::Tensor;
 use thiserror::Error;
 
 use crate::error::or_panic;
-use crate::layers::{MatrixLayout, roles_of};
+use crate::layers::matrix_layout::{MatrixLayout, roles_of};
 use crate::model::Model;
 
 /// The error of a wrapper such as [`Lora`](crate::Lora), if the wrapper finds no weights to replace.

@@ -5,8 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
-use crate::layers::Forward;
-use crate::layers::forward::fallible_forward;
+use crate::layers::forward::{Forward, fallible_forward};
 
 /// Applies layers one after another. The layers may have different types. Each type implements [`Forward`].
 ///

@@ -5,11 +5,13 @@ use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{selected_matrices, with_rewritten};
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::{Forward, MatrixLayout, Mode, WrapError};
+use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::matrix_layout::MatrixLayout;
+use crate::layers::mode::Mode;
+use crate::layers::rewriting::{WrapError, selected_matrices, with_rewritten};
 use crate::model::Model;
 use crate::random::Rngs;
 
@@ -96,6 +98,8 @@ pub struct SpectralNorm<M> {
     #[r#static]
     pub mode: Mode,
 }
+
+fallible_forward!([M: Model + Forward + std::fmt::Debug] SpectralNorm<M>);
 
 impl<M: Model + Forward> SpectralNorm<M> {
     /// Normalises each weight that the filter selects. For each weight, draws a key of the stream `params` for the

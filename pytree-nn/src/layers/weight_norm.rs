@@ -4,9 +4,9 @@ use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{rewritten, selected_matrices, with_rewritten};
 use crate::error::InputError;
-use crate::layers::{Forward, WrapError};
+use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::rewriting::{WrapError, rewritten, selected_matrices, with_rewritten};
 use crate::model::Model;
 
 /// The lengths of one weight of a [`WeightNorm`].
@@ -55,6 +55,8 @@ pub struct WeightNorm<M> {
     #[r#static]
     pub epsilon: f64,
 }
+
+fallible_forward!([M: Model + Forward + std::fmt::Debug] WeightNorm<M>);
 
 impl<M: Model> WeightNorm<M> {
     /// Normalises each weight that the filter selects. A weight is a parameter with inputs and outputs, so biases are left

@@ -6,8 +6,7 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 use crate::functions::log_softmax;
-use crate::losses::softmax::cross_entropy;
-use crate::losses::{check_labels, classes_of};
+use crate::losses::softmax::{check_labels, classes_of, cross_entropy};
 
 /// The cross entropy of integer labels with options. Without options, the loss is
 /// [`softmax_cross_entropy`](crate::softmax_cross_entropy).

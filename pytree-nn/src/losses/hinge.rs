@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
-use crate::losses::{check_labels, classes_of};
+use crate::losses::softmax::{check_labels, classes_of};
 
 /// Returns max(0, 1 - s t) for each score s and its target t, which is -1 or 1: `[*shape]`.
 ///

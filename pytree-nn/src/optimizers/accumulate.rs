@@ -5,9 +5,11 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::hyperparameter::NamedHyperparameter;
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::moments::zeros;
-use crate::optimizers::transformation::{Scalar, check_number, keep_states_where};
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::optimizers::transformation::{
+    Chain, GradientTransformation, Scalar, check_number, keep_states_where,
+};
 use crate::schedules::Schedule;
 
 /// The value of the accumulated gradients that [`accumulate_with`] passes to the inner chain.

@@ -4,11 +4,11 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::adam::AdamOptions;
 use crate::optimizers::moments::{
     Corrections, count_update, deviation, each, plus, running_mean, running_square_mean, zeros,
 };
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{AdamOptions, Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 use crate::schedules::Schedule;
 
 /// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are the same as

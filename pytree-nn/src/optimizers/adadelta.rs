@@ -6,8 +6,7 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{each, running_square_mean, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 use crate::schedules::Schedule;
 
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.

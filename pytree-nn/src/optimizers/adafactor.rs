@@ -6,12 +6,16 @@ use pytree_core::{Module, Static, Tree, TreeError, partition};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::layers::roles_of;
+use crate::optimizers::amsgrad::BiasCorrection;
+use crate::optimizers::clip::clip_by_block_rms;
+use crate::optimizers::ema::ema_with;
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::ranges::{not_negative, strength};
-use crate::optimizers::transformation::{Scalar, check_number, differing};
-use crate::optimizers::{
-    BiasCorrection, Chain, GradientTransformation, OptimizerError, WeightDecay,
-    add_decayed_weights, chain, clip_by_block_rms, ema_with, scale, scale_by_schedule,
+use crate::optimizers::rate::{scale, scale_by_schedule};
+use crate::optimizers::transformation::{
+    Chain, GradientTransformation, Scalar, chain, check_number, differing,
 };
+use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
 use crate::schedules::Schedule;
 
 /// The options of [`adafactor_with`], with the defaults of `optax.adafactor`.

@@ -6,8 +6,7 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{each, full};
 use crate::optimizers::ranges::not_negative;
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 use crate::schedules::Schedule;
 
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.

@@ -6,14 +6,12 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{
-    Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
+    Corrections, Momentum, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{
-    Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
-    scale_by_learning_rate,
-};
+use crate::optimizers::rate::scale_by_learning_rate;
+use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
 use crate::schedules::Schedule;
 
 /// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The paper has

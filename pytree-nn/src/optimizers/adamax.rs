@@ -6,10 +6,9 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
 use crate::optimizers::ranges::{below_one, fraction, not_negative};
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{
-    Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain, scale_by_learning_rate,
-};
+use crate::optimizers::rate::scale_by_learning_rate;
+use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
 use crate::schedules::Schedule;
 
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.

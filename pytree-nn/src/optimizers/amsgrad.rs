@@ -8,8 +8,7 @@ use crate::optimizers::moments::{
     correction, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Scalar, differing};
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
 use crate::schedules::Schedule;
 
 /// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the

@@ -6,8 +6,7 @@ use pytree_transform::Tensor;
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::norm::joint_norm;
 use crate::optimizers::ranges::positive;
-use crate::optimizers::transformation::{Scalar, check_number};
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, check_number};
 
 /// Scales the gradients down if their global norm is too large: see [`clip_by_global_norm`].
 #[derive(Module, Clone, Debug)]

@@ -5,10 +5,10 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
+use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
 use crate::optimizers::ranges::{below_one, fraction};
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{BiasCorrection, Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 
 /// Replaces gradients by their running mean.
 #[derive(Module, Clone, Debug)]

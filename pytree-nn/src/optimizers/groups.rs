@@ -4,9 +4,9 @@ use pytree_core::{Filter, KeyPath, Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::NamedHyperparameter;
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::selection::Selection;
-use crate::optimizers::transformation::check_number;
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::optimizers::transformation::{Chain, GradientTransformation, check_number};
 
 /// Applies a chain to the selected parameters.
 #[derive(Module, Clone, Debug)]

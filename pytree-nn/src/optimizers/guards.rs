@@ -5,10 +5,10 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::NamedHyperparameter;
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::moments::each;
 use crate::optimizers::norm::joint_norm;
-use crate::optimizers::transformation::{Scalar, keep_states_where};
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, keep_states_where};
 use crate::schedules::Schedule;
 
 /// Replaces NaN by 0.

@@ -40,6 +40,7 @@ mod trust_ratio;
 mod weight_decay;
 mod yogi;
 
+pub use self::moments::Momentum;
 pub use self::{
     accumulate::*, adabelief::*, adadelta::*, adafactor::*, adagrad::*, adam::*, adamax::*,
     amsgrad::*, clip::*, ema::*, error::*, groups::*, guards::*, lion::*, loss_scale::*, norm::*,

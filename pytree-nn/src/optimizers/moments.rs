@@ -1,11 +1,20 @@
 //! Running means of gradients, and the correction of their bias.
 
-use pytree_core::Tree;
+use pytree_core::{Static, Tree};
 use pytree_transform::{DType, Tensor};
 
 use crate::hyperparameter::Hyperparameter;
-use crate::optimizers::Momentum;
 use crate::optimizers::transformation::{Scalar, check_number};
+
+/// How an update is computed from the weighted sum t of past gradients: see [`trace`](crate::trace()).
+#[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Momentum {
+    /// The update is the sum t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
+    Classical,
+    /// The update is g + decay · t for the gradient g, as if the gradient were computed one step ahead (Nesterov 1983,
+    /// in the form of Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning").
+    Nesterov,
+}
 
 /// Returns a tensor of zeros for each parameter. The tensor has the shape and the dtype of the parameter.
 pub(super) fn zeros(parameters: &Tree<Tensor>) -> Tree<Tensor> {

@@ -6,8 +6,7 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{deviation, each, zeros};
 use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{check_number, differing};
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, check_number, differing};
 use crate::schedules::Schedule;
 
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.

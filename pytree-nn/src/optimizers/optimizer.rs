@@ -6,14 +6,15 @@
 
 mod choices;
 
+pub use self::choices::MissingGradients;
+
 use std::fmt;
 use std::marker::PhantomData;
 
 use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, axes, boundary, graph,
-    partition,
+    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, axes, boundary, graph, partition,
 };
 use pytree_derive::panicking_twin;
 use pytree_transform::extend::warn_of_debug_build;
@@ -22,23 +23,11 @@ use pytree_transform::{Gradient, Tensor};
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::convert_floats::at_least_f32;
 use crate::hyperparameter::Hyperparameter;
+use crate::optimizers::error::{GradientProblem, OptimizerError};
 use crate::optimizers::ranges::known_number;
 use crate::optimizers::scheduled::Scheduled;
-use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
+use crate::optimizers::transformation::{Chain, GradientTransformation};
 use crate::schedules::Schedule;
-
-/// How an update treats a parameter without a gradient. A parameter has no gradient if the loss does not depend on the
-/// parameter.
-#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingGradients {
-    /// The update returns an error that names the parameter.
-    #[default]
-    Error,
-    /// The gradient is zero, as in JAX. So momentum and weight decay still change the parameter, and the moments of
-    /// Adam decay.
-    Zero,
-}
 
 /// Applies gradients to the parameters of a model of type `M`.
 ///

@@ -4,12 +4,12 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::adam::AdamOptions;
 use crate::optimizers::moments::{
     Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::finite;
-use crate::optimizers::transformation::{Scalar, differing};
-use crate::optimizers::{AdamOptions, Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
 use crate::schedules::Schedule;
 
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.

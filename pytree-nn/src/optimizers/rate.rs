@@ -3,10 +3,10 @@
 use pytree_core::{Module, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::ranges::{finite, finite_constant, strength};
 use crate::optimizers::scheduled::Scheduled;
-use crate::optimizers::transformation::Scalar;
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError, chain};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, chain};
 use crate::schedules::Schedule;
 
 /// Returns stochastic gradient descent: p ← p - `learning_rate` · g. See [`sgd_momentum`](crate::sgd_momentum) for

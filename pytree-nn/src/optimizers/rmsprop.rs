@@ -4,14 +4,14 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::moments::{
-    correction, count_update, each, full, plus, running_mean, running_square_mean, zeros,
+    Momentum, correction, count_update, each, full, plus, running_mean, running_square_mean, zeros,
 };
 use crate::optimizers::ranges::{below_one, fraction, not_negative};
-use crate::optimizers::transformation::{Scalar, differing};
-use crate::optimizers::{
-    BiasCorrection, Chain, GradientTransformation, Momentum, chain, scale_by_learning_rate, trace,
-};
+use crate::optimizers::rate::scale_by_learning_rate;
+use crate::optimizers::trace;
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, chain, differing};
 use crate::schedules::Schedule;
 
 /// Where [`RmsPropOptions::epsilon`] is added in the denominator.

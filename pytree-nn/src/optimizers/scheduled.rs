@@ -4,7 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{DType, Tensor};
 
-use crate::optimizers::OptimizerError;
+use crate::optimizers::error::OptimizerError;
 use crate::schedules::Schedule;
 
 /// A schedule with the count of updates at which the schedule is evaluated. A constant schedule has no count, so a

@@ -7,7 +7,7 @@ use pytree_base::bug::{LEAVES, pairs};
 use pytree_core::{Filter, StaticData, StaticValue, Tree};
 use pytree_transform::Tensor;
 
-use crate::optimizers::OptimizerError;
+use crate::optimizers::error::OptimizerError;
 
 /// The parameters to which a transformation applies: a filter before the parameters are known, and afterwards one flag
 /// for each parameter.

@@ -1,25 +1,14 @@
 //! Momentum.
 
 use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
+use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{each, zeros};
+use crate::optimizers::moments::{Momentum, each, zeros};
 use crate::optimizers::ranges::fraction;
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 use crate::schedules::Schedule;
-
-/// How an update is computed from the weighted sum t of past gradients: see [`trace`].
-#[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Momentum {
-    /// The update is the sum t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
-    Classical,
-    /// The update is g + decay · t for the gradient g, as if the gradient were computed one step ahead (Nesterov 1983,
-    /// in the form of Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning").
-    Nesterov,
-}
 
 /// Returns stochastic gradient descent with momentum: see [`trace`].
 ///

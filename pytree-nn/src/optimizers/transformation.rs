@@ -8,7 +8,7 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::OptimizerError;
+use crate::optimizers::error::OptimizerError;
 use crate::schedules::Schedule;
 
 /// A function that computes updates from gradients. The leaves of the implementing module are the state of the

@@ -3,12 +3,13 @@
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::adam::{AdamOptions, scale_by_adam};
+use crate::optimizers::moments::Momentum;
 use crate::optimizers::ranges::not_negative;
-use crate::optimizers::transformation::check_number;
-use crate::optimizers::{
-    AdamOptions, Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
-    scale_by_adam, scale_by_learning_rate, trace,
-};
+use crate::optimizers::rate::scale_by_learning_rate;
+use crate::optimizers::trace;
+use crate::optimizers::transformation::{Chain, GradientTransformation, chain, check_number};
+use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
 use crate::schedules::Schedule;
 
 /// The options of [`lamb_with`], with the defaults of `optax.lamb`.

@@ -3,11 +3,11 @@
 use pytree_core::{Filter, Module, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::error::OptimizerError;
 use crate::optimizers::ranges;
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::selection::Selection;
-use crate::optimizers::transformation::{Scalar, check_number};
-use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, check_number};
 use crate::schedules::Schedule;
 
 /// The strength of a weight decay, and the parameters to which the weight decay applies.

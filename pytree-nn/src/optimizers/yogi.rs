@@ -4,10 +4,11 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::moments::{Corrections, count_update, deviation, each, full, running_mean};
+use crate::optimizers::moments::{
+    Corrections, Momentum, count_update, deviation, each, full, running_mean,
+};
 use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::differing;
-use crate::optimizers::{Chain, GradientTransformation, Momentum};
+use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
 use crate::schedules::Schedule;
 
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.

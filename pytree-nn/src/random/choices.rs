@@ -3,8 +3,8 @@
 use pytree_transform::extend::{called, called_with_floats};
 use pytree_transform::{DType, Tensor};
 
-use crate::random::Key;
 use crate::random::arguments::{check_elements, check_weights};
+use crate::random::key::Key;
 
 /// Whether [`Key::choice`] may draw a number more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

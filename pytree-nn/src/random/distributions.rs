@@ -5,9 +5,9 @@ use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16};
 
 use crate::error::or_panic;
 use crate::functions::rounding::{next_down, next_up, product_plus, rounded};
-use crate::random::Key;
 use crate::random::arguments::{check_interval, check_probability, check_range};
 use crate::random::error_function::erf_of_quotient;
+use crate::random::key::Key;
 
 /// The number of elements in a block. Each element needs two random words of 4 bytes, so the words of a block need 512
 /// KiB.

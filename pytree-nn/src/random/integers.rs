@@ -4,8 +4,8 @@ use pytree_core::leaf::NumberKind;
 use pytree_transform::extend::called;
 use pytree_transform::{DType, Tensor};
 
-use crate::random::Key;
 use crate::random::arguments::check_range;
+use crate::random::key::Key;
 
 impl Key {
     /// Returns random integers of a dtype, in which all bits are random: `[..shape]`. For i64, the result has the bits

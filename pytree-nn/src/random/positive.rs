@@ -5,9 +5,9 @@ use pytree_transform::{DType, Tensor, vmap, while_loop};
 
 use crate::functions::log_factorial;
 use crate::functions::rounding::product_plus;
-use crate::random::Key;
 use crate::random::arguments::check_elements;
 use crate::random::distributions::check_float;
+use crate::random::key::Key;
 
 /// Methods that draw by rejection. The numbers agree with `jax.random`, up to rounding. The loops run until all numbers
 /// are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.

@@ -4,8 +4,8 @@ use pytree_core::{PytreeOf, graph};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
+use crate::random::rngs::{RngStream, Rngs};
 use crate::random::streams::places_of;
-use crate::random::{RngStream, Rngs};
 
 /// Returns the model with new seeds for all streams with the given tags, like `nnx.reseed`.
 ///
@@ -50,4 +50,12 @@ pub fn reseed<'s, M: PytreeOf<Tensor>>(
         place.write(&RngStream::new(place.tag.clone(), key), &mut leaves);
     }
     or_panic(graph::unflatten(&treedef, leaves))
+}
+
+impl Rngs {
+    /// Sets new seeds for the streams that were created under the given names, as [`reseed`](crate::reseed())
+    /// does for a whole model.
+    pub fn reseed<'s>(&mut self, seeds: impl IntoIterator<Item = (&'s str, u64)>) {
+        *self = reseed(self, seeds);
+    }
 }

@@ -12,7 +12,7 @@ use pytree_transform::extend::{is_same_for_all_examples, note_created_key};
 use pytree_transform::{DType, Tensor};
 use thiserror::Error;
 
-use crate::random::Key;
+use crate::random::key::Key;
 
 /// The name of the stream that is used if no stream has the requested name.
 const DEFAULT: &str = "default";
@@ -268,12 +268,6 @@ impl Rngs {
                 name: name.to_owned(),
                 found,
             })
-    }
-
-    /// Sets new seeds for the streams that were created under the given names, as [`reseed`](crate::reseed())
-    /// does for a whole model.
-    pub fn reseed<'s>(&mut self, seeds: impl IntoIterator<Item = (&'s str, u64)>) {
-        *self = crate::random::reseed(self, seeds);
     }
 
     /// Iterates over the streams with their names, in the order of the names.

@@ -4,8 +4,8 @@ use pytree_transform::extend::called;
 use pytree_transform::{DType, Tensor};
 
 use crate::functions::rounding::{least_normal, next_up};
-use crate::random::Key;
 use crate::random::distributions::check_float;
+use crate::random::key::Key;
 
 /// Methods that draw from simple distributions. The numbers agree with `jax.random`, up to rounding.
 impl Key {

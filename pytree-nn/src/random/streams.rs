@@ -7,7 +7,8 @@ use pytree_core::{PytreeOf, StaticData, TreeDef, graph, nodes};
 use pytree_transform::Tensor;
 
 use crate::error::or_panic;
-use crate::random::{Key, RngStream};
+use crate::random::key::Key;
+use crate::random::rngs::RngStream;
 
 /// Returns a copy of the model in which each stream is replaced by the result of `change`, like `nnx.with_rngs`.
 ///

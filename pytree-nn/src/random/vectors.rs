@@ -3,7 +3,7 @@
 use pytree_transform::extend::called;
 use pytree_transform::{DType, Tensor, fori_loop, scan};
 
-use crate::random::Key;
+use crate::random::key::Key;
 
 impl Key {
     /// Returns vectors of the normal distribution with the given mean and covariance matrix: `[..shape, n]`. A vector

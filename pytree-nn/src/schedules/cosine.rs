@@ -5,8 +5,7 @@ use pytree_core::kind::OptState;
 use pytree_transform::Tensor;
 use std::f64::consts::PI;
 
-use crate::schedules::schedule::updates_tensor;
-use crate::schedules::{Schedule, ScheduleFunction};
+use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// The options of [`Schedule::cosine_with`], with the defaults of `optax.cosine_decay_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,8 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static};
 use pytree_transform::Tensor;
 
-use crate::schedules::schedule::updates_tensor;
-use crate::schedules::{Schedule, ScheduleFunction};
+use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// How an exponential schedule changes between multiples of `steps`.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

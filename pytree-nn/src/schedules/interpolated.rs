@@ -6,8 +6,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static};
 use pytree_transform::{Tensor, ix};
 
-use crate::schedules::schedule::updates_number;
-use crate::schedules::{Schedule, ScheduleFunction};
+use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_number};
 
 /// The options of [`Schedule::linear_one_cycle_with`], with the defaults of `optax.linear_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]

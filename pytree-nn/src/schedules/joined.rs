@@ -5,8 +5,7 @@ use pytree_core::Module;
 use pytree_core::kind::OptState;
 use pytree_transform::Tensor;
 
-use crate::schedules::schedule::updates_tensor;
-use crate::schedules::{Schedule, ScheduleFunction};
+use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// Joined schedules.
 impl Schedule {

@@ -4,8 +4,7 @@ use pytree_core::Module;
 use pytree_core::kind::OptState;
 use pytree_transform::Tensor;
 
-use crate::schedules::schedule::updates_tensor;
-use crate::schedules::{Schedule, ScheduleFunction};
+use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// Schedules that change linearly or polynomially between two values.
 impl Schedule {

@@ -9,25 +9,10 @@
 
 use std::ops::Range;
 
-use pytree_transform::indexing::Index;
 use pytree_transform::{DType, Tensor, map, remat};
 
 use super::dot_product::Attention;
-
-/// How many scores are computed at a time.
-#[derive(Clone, Copy)]
-pub(super) struct Limits {
-    /// The most scores that are not divided into blocks.
-    pub(super) whole: usize,
-    /// The most scores of a block, unless [`LEAST_QUERIES`] queries have more.
-    pub(super) block: usize,
-}
-
-/// 256 MiB and 32 MiB of f32.
-pub(super) const LIMITS: Limits = Limits {
-    whole: 1 << 26,
-    block: 1 << 23,
-};
+use super::scores::part;
 
 /// The least number of queries of a block.
 const LEAST_QUERIES: usize = 16;
@@ -99,17 +84,6 @@ impl Attention<'_> {
     }
 }
 
-/// Returns the elements of a tensor whose index along an axis is in a range.
-#[track_caller]
-pub(super) fn part(tensor: &Tensor, axis: usize, range: Range<usize>) -> Tensor {
-    if range == (0..tensor.shape()[axis]) {
-        return tensor.clone();
-    }
-    let mut indices = vec![Index::from(..); axis];
-    indices.push(Index::from(range));
-    tensor.index(indices)
-}
-
 #[cfg(test)]
 mod tests {
     use pytree_transform::{Tensor, jit, value_and_grad, vmap};
@@ -118,6 +92,7 @@ mod tests {
     use crate::layers::attention::dot_product::{AttentionOptions, Extras};
     use crate::layers::attention::masks::{padding_mask, window_mask};
     use crate::layers::attention::options::AttentionDirection;
+    use crate::layers::attention::scores::Limits;
     use crate::random::Key;
 
     const QUERIES: usize = 150;

@@ -4,10 +4,9 @@ use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
-use super::blocks::{LIMITS, Limits, part};
 use super::masks::{causal_from, padding_mask, window_from};
 use super::options::{AttentionDirection, DropoutMask};
-use super::scores::{Mixed, ScoreAxes, zero};
+use super::scores::{LIMITS, Limits, Mixed, ScoreAxes, part, zero};
 use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::functions::{softmax, wide_integers};

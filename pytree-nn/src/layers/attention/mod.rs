@@ -6,6 +6,7 @@
 
 mod blocks;
 mod cache;
+mod decoding;
 mod dot_product;
 mod masks;
 mod multi_head;
@@ -17,6 +18,6 @@ mod scores;
 mod transformer_block;
 
 pub use self::{
-    cache::*, dot_product::*, masks::*, multi_head::*, options::*, positions::*, projections::*,
-    rotary::*, transformer_block::*,
+    cache::*, decoding::*, dot_product::*, masks::*, multi_head::*, options::*, positions::*,
+    projections::*, rotary::*, transformer_block::*,
 };

@@ -13,7 +13,9 @@ use super::rotary::{RotaryScaling, try_scaled};
 use super::scores::Mixed;
 use crate::error::{InputError, or_panic};
 use crate::layers::forward::fallible_forward;
-use crate::layers::{LayerNorm, LinearOptions, Mode, NormOptions, RmsNorm};
+use crate::layers::linear::LinearOptions;
+use crate::layers::mode::Mode;
+use crate::layers::normalization::{LayerNorm, NormOptions, RmsNorm};
 use crate::random::{RngStream, Rngs};
 
 const ATTENTION: &str = "MultiHeadAttention";

@@ -4,7 +4,8 @@ use pytree_core::Static;
 
 use super::rotary::RotaryScaling;
 use crate::initializers::Initializer;
-use crate::layers::{LinearOptions, NormOptions};
+use crate::layers::linear::LinearOptions;
+use crate::layers::normalization::NormOptions;
 
 /// Which tokens a token may attend to, depending on the order of the tokens.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

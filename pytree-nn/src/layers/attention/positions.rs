@@ -10,7 +10,7 @@ use super::rotary::{RotaryScaling, angles};
 use crate::convert_floats::at_least_f32_dtype;
 use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::EmbedOptions;
+use crate::layers::embed::EmbedOptions;
 use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 

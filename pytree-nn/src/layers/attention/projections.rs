@@ -6,8 +6,8 @@ use pytree_transform::Tensor;
 
 use super::scores::Mixed;
 use crate::error::InputError;
-use crate::layers::LinearOptions;
 use crate::layers::forward::fallible_forward;
+use crate::layers::linear::LinearOptions;
 use crate::random::Rngs;
 
 /// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.

@@ -6,7 +6,25 @@
 //! `[*batch, kv_heads, queries, group, keys]`. The product of queries and keys returns the axes in this order, so the
 //! scores need no transpose.
 
+use std::ops::Range;
+
+use pytree_transform::indexing::Index;
 use pytree_transform::{DType, Tensor, TensorError};
+
+/// How many scores are computed at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// The most scores that are not divided into blocks.
+    pub(super) whole: usize,
+    /// The most scores of a block, unless the least number of queries of a block has more.
+    pub(super) block: usize,
+}
+
+/// 256 MiB and 32 MiB of f32.
+pub(super) const LIMITS: Limits = Limits {
+    whole: 1 << 26,
+    block: 1 << 23,
+};
 
 /// The axes of the scores.
 #[derive(Clone, Copy)]
@@ -171,4 +189,15 @@ impl Mixed {
 #[track_caller]
 pub(super) fn zero(dtype: DType) -> Tensor {
     Tensor::zeros(dtype, [])
+}
+
+/// Returns the elements of a tensor whose index along an axis is in a range.
+#[track_caller]
+pub(super) fn part(tensor: &Tensor, axis: usize, range: Range<usize>) -> Tensor {
+    if range == (0..tensor.shape()[axis]) {
+        return tensor.clone();
+    }
+    let mut indices = vec![Index::from(..); axis];
+    indices.push(Index::from(range));
+    tensor.index(indices)
 }

@@ -7,8 +7,11 @@ use pytree_transform::Tensor;
 use super::multi_head::MultiHeadAttention;
 use super::options::{AttentionDirection, MultiHeadAttentionOptions};
 use crate::error::InputError;
+use crate::layers::activation::Activation;
+use crate::layers::dropout::Dropout;
 use crate::layers::forward::fallible_forward;
-use crate::layers::{Activation, Dropout, LayerNorm, Mlp, NormOptions};
+use crate::layers::mlp::Mlp;
+use crate::layers::normalization::{LayerNorm, NormOptions};
 use crate::random::Rngs;
 
 /// Where a [`TransformerBlock`] normalises.

@@ -5,8 +5,10 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 use pytree_transform::convolution::Convolution;
 
-use super::{ConvOptions, ConvPadding, with_batch_axes, with_one_batch_axis};
+use super::batch_axes::{with_batch_axes, with_one_batch_axis};
 use crate::error::InputError;
+use crate::layers::convolution::options::ConvOptions;
+use crate::layers::convolution::padding::ConvPadding;
 use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 

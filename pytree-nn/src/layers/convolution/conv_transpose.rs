@@ -5,9 +5,11 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 use pytree_transform::convolution::{Convolution, Padding};
 
+use super::batch_axes::{with_batch_axes, with_one_batch_axis};
 use super::conv::check_kernel;
-use super::{ConvPadding, ConvTransposeOptions, with_batch_axes, with_one_batch_axis};
 use crate::error::InputError;
+use crate::layers::convolution::options::ConvTransposeOptions;
+use crate::layers::convolution::padding::ConvPadding;
 use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 

@@ -3,8 +3,8 @@
 use pytree_core::Static;
 use pytree_transform::DType;
 
-use super::ConvPadding;
 use crate::initializers::Initializer;
+use crate::layers::convolution::padding::ConvPadding;
 
 /// One number for each spatial axis: the same for all axes, or a list.
 ///

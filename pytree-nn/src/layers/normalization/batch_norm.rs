@@ -6,11 +6,11 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{Tensor, axis_size};
 
 use super::statistics::{Normalization, positions};
-use super::{NormOptions, VarianceFormula};
 use crate::convert_floats::at_least_f32;
 use crate::error::InputError;
-use crate::layers::Mode;
 use crate::layers::forward::fallible_forward;
+use crate::layers::mode::Mode;
+use crate::layers::normalization::options::{NormOptions, VarianceFormula};
 use crate::random::Rngs;
 
 const BATCH_NORM: &str = "BatchNorm";

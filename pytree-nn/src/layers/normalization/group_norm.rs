@@ -6,9 +6,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use super::statistics::{CHECKED, Normalization, positions};
-use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::layers::forward::fallible_forward;
+use crate::layers::normalization::options::{NormOptions, VarianceFormula};
 use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";

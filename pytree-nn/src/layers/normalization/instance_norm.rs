@@ -5,9 +5,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use super::statistics::{Normalization, positions};
-use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::layers::forward::fallible_forward;
+use crate::layers::normalization::options::{NormOptions, VarianceFormula};
 use crate::random::Rngs;
 
 const INSTANCE_NORM: &str = "InstanceNorm";

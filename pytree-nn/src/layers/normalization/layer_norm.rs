@@ -5,9 +5,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use super::statistics::Normalization;
-use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::layers::forward::fallible_forward;
+use crate::layers::normalization::options::{NormOptions, VarianceFormula};
 use crate::random::Rngs;
 
 /// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.

@@ -3,9 +3,9 @@
 use pytree_base::bug::expect_some;
 use pytree_transform::{Tensor, pmean};
 
-use super::VarianceFormula;
 use crate::convert_floats::at_least_f32;
 use crate::error::InputError;
+use crate::layers::normalization::options::VarianceFormula;
 
 /// The statistics of an input over the reduction axes, which are kept with length 1.
 pub(super) struct Statistics {

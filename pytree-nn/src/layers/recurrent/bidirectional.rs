@@ -4,9 +4,10 @@ use pytree_core::Module;
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rnn::Direction;
-use super::{RecurrentCell, Rnn};
+use super::cell::RecurrentCell;
+use super::rnn::{Direction, Rnn};
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 
 /// Applies one cell forward and another cell backward along a sequence, and merges their outputs (Schuster and Paliwal
 /// 1997). By default, the two outputs at each time are concatenated along the last axis.
@@ -34,6 +35,11 @@ pub struct Bidirectional<F, B> {
     #[r#static]
     pub merge: fn(&Tensor, &Tensor) -> Tensor,
 }
+
+fallible_forward!([
+    F: RecurrentCell + Clone + Send + Sync + std::fmt::Debug,
+    B: RecurrentCell + Clone + Send + Sync + std::fmt::Debug
+] Bidirectional<F, B>);
 
 impl<F, B> Bidirectional<F, B> {
     /// Creates a layer whose time axis is the axis before the last.

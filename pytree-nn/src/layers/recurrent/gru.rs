@@ -4,9 +4,9 @@ use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::{CellOptions, RecurrentCell, zeros};
+use super::cell::{CellOptions, RecurrentCell, zeros};
 use crate::error::InputError;
-use crate::layers::Activation;
+use crate::layers::activation::Activation;
 use crate::random::Rngs;
 
 /// A cell with a reset gate r and an update gate z (Cho et al. 2014), like `GRUCell` of Flax.

@@ -5,8 +5,9 @@ use pytree_core::{Module, graph};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor, scan};
 
-use super::RecurrentCell;
+use super::cell::RecurrentCell;
 use crate::error::InputError;
+use crate::layers::forward::fallible_forward;
 
 const RNN: &str = "Rnn";
 
@@ -55,6 +56,8 @@ pub(super) enum Direction {
     /// From the last element to the first. The first output belongs to the first element.
     Backward,
 }
+
+fallible_forward!([C: RecurrentCell + Clone + Send + Sync + std::fmt::Debug] Rnn<C>);
 
 impl<C> Rnn<C> {
     /// Creates a layer that runs forward in time. The time axis is the axis before the last.

@@ -8,7 +8,20 @@ use pytree_core::{KeyPath, LeafKind, Static, TreeDef};
 use pytree_transform::Tensor;
 
 use crate::convert_floats::at_least_f32_dtype;
-use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
+use crate::optimizers::error::{GradientProblem, OptimizerError};
+
+/// How an update treats a parameter without a gradient. A parameter has no gradient if the loss does not depend on the
+/// parameter.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingGradients {
+    /// The update returns an error that names the parameter.
+    #[default]
+    Error,
+    /// The gradient is zero, as in JAX. So momentum and weight decay still change the parameter, and the moments of
+    /// Adam decay.
+    Zero,
+}
 
 /// Whether a leaf is trained, or why it is not trained. The choice is made when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,112 @@
+//! The trait of recurrent cells, and the options of new cells.
+
+use pytree_core::Module;
+use pytree_transform::{DType, Tensor, Traceable};
+
+use crate::error::InputError;
+use crate::initializers::Initializer;
+use crate::random::Rngs;
+
+/// One time step of a recurrent network: a function from a carry and an input to the next carry and an output. [`Rnn`](crate::Rnn)
+/// applies a cell to a sequence.
+///
+/// # Examples
+/// A cell of your own:
+/// ```
+/// use pytree_core::Module;
+/// use pytree_nn::{InputError, RecurrentCell, Rnn};
+/// use pytree_transform::{DType, Tensor};
+///
+/// /// Returns the mean of the last inputs, with weights that decay exponentially.
+/// #[derive(Module, Clone, Debug)]
+/// struct Decaying {
+///     #[param]
+///     decay: Tensor,
+/// }
+///
+/// impl RecurrentCell for Decaying {
+///     type Carry = Tensor;
+///
+///     fn initial_carry(&self, batch: &[usize]) -> Tensor {
+///         Tensor::zeros(DType::F32, [batch, &[1]].concat())
+///     }
+///
+///     fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
+///         let mean = carry * &self.decay + x * (1.0 - &self.decay);
+///         Ok((mean.clone(), mean))
+///     }
+/// }
+///
+/// let rnn = Rnn::new(Decaying { decay: Tensor::from(0.5_f32) });
+/// let y = rnn.forward(&Tensor::ones(DType::F32, [3, 1]));
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.75, 0.875]);
+/// ```
+#[doc(alias = "nnx.RNNCellBase")]
+pub trait RecurrentCell: Module {
+    /// The values that one step passes to the next: a tensor, or a tuple or struct of tensors `[batch…, …]`.
+    type Carry: Traceable + Clone;
+
+    /// Returns the carry before the first step. `batch` is the shape of the batch, which may be empty.
+    fn initial_carry(&self, batch: &[usize]) -> Self::Carry;
+
+    /// Computes one step for `x: [batch…, inputs]`. Returns the next carry and the output `[batch…, outputs]`.
+    ///
+    /// # Errors
+    /// Returns [`InputError`] if the shape or the dtype of `x` or of the carry does not fit the cell.
+    fn try_step(
+        &self,
+        carry: &Self::Carry,
+        x: &Tensor,
+    ) -> Result<(Self::Carry, Tensor), InputError>;
+}
+
+/// The options of new recurrent cells, with the defaults of Flax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{CellOptions, GruCell, RecurrentCell, Rngs};
+/// use pytree_transform::DType;
+/// let options = CellOptions { param_dtype: DType::F64, ..CellOptions::default() };
+/// let cell = GruCell::with_options(3, 4, options, &mut Rngs::new(0));
+/// assert_eq!(cell.initial_carry(&[2]).dtype(), DType::F64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellOptions {
+    /// The dtype of the parameters and of the initial carry. The default is f32.
+    pub param_dtype: DType,
+    /// The initializer of the matrix that multiplies the input. The default is [`Initializer::lecun_normal`].
+    pub input_init: Initializer,
+    /// The initializer of the matrix that multiplies the hidden state. The default is [`Initializer::orthogonal`].
+    pub recurrent_init: Initializer,
+    /// The initializer of the bias. The default is zeros.
+    pub bias_init: Initializer,
+}
+
+impl Default for CellOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            input_init: Initializer::lecun_normal(),
+            recurrent_init: Initializer::orthogonal(),
+            bias_init: Initializer::Zeros,
+        }
+    }
+}
+
+impl CellOptions {
+    /// Draws a parameter.
+    #[track_caller]
+    pub(super) fn parameter(
+        &self,
+        initializer: Initializer,
+        shape: &[usize],
+        rngs: &mut Rngs,
+    ) -> Tensor {
+        initializer.initialize(&rngs.params(), self.param_dtype, shape)
+    }
+}
+
+/// Returns zeros of the shape `[batch…, hidden]`.
+pub(super) fn zeros(batch: &[usize], hidden: usize, dtype: DType) -> Tensor {
+    Tensor::zeros(dtype, [batch, &[hidden]].concat())
+}
