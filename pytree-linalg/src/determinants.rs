@@ -5,7 +5,8 @@ use pytree_transform::extend::called;
 use pytree_transform::{Tensor, TensorError};
 
 use crate::primitives::matrices::diagonal;
-use crate::primitives::{Implicit, determinant, lu, parity_sign};
+use crate::primitives::matrices::parity_sign;
+use crate::primitives::{Implicit, determinant, lu};
 
 /// Returns the determinant `[...]` of each matrix of `a: [..., n, n]`, like `jnp.linalg.det`. A matrix without rows has
 /// the determinant 1.

@@ -11,6 +11,7 @@ mod error;
 mod folder;
 mod generator;
 mod gpt2;
+mod json;
 mod language_model;
 mod llama;
 mod llama_block;

@@ -7,7 +7,7 @@ use pytree_transform::{Tensor, ix};
 use serde_json::{Value, json};
 
 use crate::error::{ConfigProblem, ModelError};
-use crate::folder::read_object;
+use crate::json::read_object;
 use crate::settings;
 
 /// How the vectors of the tokens become the vector of a sentence.

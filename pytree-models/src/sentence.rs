@@ -9,7 +9,8 @@ use pytree_transform::{DType, Tensor};
 use serde_json::Value;
 
 use crate::error::{ConfigProblem, ModelError};
-use crate::folder::{Folder, read_json};
+use crate::folder::Folder;
+use crate::json::read_json;
 use crate::llama_block::linear;
 use crate::pooling::Pooling;
 use crate::settings;

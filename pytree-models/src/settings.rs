@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::error::{ConfigProblem, ModelError, shortened};
-use crate::folder::read_object;
+use crate::json::read_object;
 
 static TABLES: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("settings.json")).unwrap_or_default());

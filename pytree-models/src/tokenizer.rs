@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokenizers::{Encoding, TruncationDirection, TruncationParams};
 
 use crate::error::{ConfigProblem, ModelError};
-use crate::folder::read_json;
+use crate::json::read_json;
 use crate::settings;
 use crate::tokens::Tokens;
 

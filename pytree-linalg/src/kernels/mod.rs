@@ -9,7 +9,7 @@
 //! values, a matrix is first divided by a power of two, so that its elements are below 2.
 //!
 //! Invariant: each matrix of finite numbers has factors within LAPACK's error bounds, or the documented NaN, or the error
-//! [`NotConverged`], and none makes a kernel panic or loop for ever. `primitives/tests/standing.rs` and
+//! [`NotConverged`](spectra::NotConverged), and none makes a kernel panic or loop for ever. `primitives/tests/standing.rs` and
 //! `primitives/tests/hard.rs` have the matrices.
 
 mod columns;
@@ -18,7 +18,3 @@ pub(crate) mod real;
 pub(crate) mod reflections;
 pub(crate) mod spectra;
 pub(crate) mod triangles;
-
-/// The iteration for eigenvalues or singular values of a matrix of finite numbers has ended before they were exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotConverged;

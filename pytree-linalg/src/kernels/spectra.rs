@@ -8,10 +8,13 @@ use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_
 use faer::linalg::svd::{ComputeSvdVectors, SvdParams, svd, svd_scratch};
 use faer::{Auto, ColMut, MatMut, MatRef, Par, Spec};
 
-use crate::kernels::NotConverged;
 use crate::kernels::columns::{store, unit_of};
 use crate::kernels::memory::{buffer, filled};
 use crate::kernels::real::Real;
+
+/// The iteration for eigenvalues or singular values of a matrix of finite numbers has ended before they were exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotConverged;
 
 /// Computes the eigenvalues and eigenvectors of symmetric matrices with one number of rows.
 pub(crate) struct Eigen {

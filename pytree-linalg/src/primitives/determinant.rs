@@ -11,7 +11,7 @@ use crate::primitives::lowering;
 use crate::primitives::lu::{Factors, Lu};
 use crate::primitives::matrices::{
     Infos, Lowered, Part, batch_of_one, check_real, count, diagonal, each_matrix, mask,
-    permuted_rows, spread, square_length, with_lengths, with_real,
+    parity_sign, permuted_rows, spread, square_length, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Triangle, TriangularSolve};
 
@@ -46,14 +46,6 @@ fn determinant_of<T: Real>(matrix: &[T], size: usize) -> T {
     } else {
         -product
     }
-}
-
-/// Returns the sign of a permutation with the dtype `dtype`: 1 for an even number of exchanges, else -1.
-#[track_caller]
-pub(crate) fn parity_sign(pivots: &Tensor, dtype: DType) -> Tensor {
-    let is_exchanged = pivots.not_equal(Tensor::iota(DType::I32, pivots.shape(), -1));
-    let ones = Tensor::ones(dtype, pivots.shape());
-    is_exchanged.select(&-&ones, &ones).prod_axes(-1)
 }
 
 /// Returns `value` where `keeps`, which has the shape of the batch axes, and zeros elsewhere.

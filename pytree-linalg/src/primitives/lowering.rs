@@ -4,8 +4,7 @@
 
 use pytree_transform::{DType, Tensor, fori_loop, ix, vmap};
 
-use crate::primitives::determinant::parity_sign;
-use crate::primitives::matrices::{Part, count, lengths, mask, part, spread};
+use crate::primitives::matrices::{Part, count, lengths, mask, parity_sign, part, spread};
 
 /// Returns an array with one batch axis in front of the last `kept` axes.
 fn joined(value: &Tensor, kept: usize) -> Tensor {

@@ -312,3 +312,11 @@ pub(super) fn permuted_rows(operand: &Tensor, permutation: &Tensor) -> Tensor {
     let permute = |(matrix, permutation): (Tensor, Tensor)| permuted_rows(&matrix, &permutation);
     vmap(permute)((operand.clone(), permutation.clone()))
 }
+
+/// Returns the sign of a permutation with the dtype `dtype`: 1 for an even number of exchanges, else -1.
+#[track_caller]
+pub(crate) fn parity_sign(pivots: &Tensor, dtype: DType) -> Tensor {
+    let is_exchanged = pivots.not_equal(Tensor::iota(DType::I32, pivots.shape(), -1));
+    let ones = Tensor::ones(dtype, pivots.shape());
+    is_exchanged.select(&-&ones, &ones).prod_axes(-1)
+}

@@ -11,6 +11,7 @@ mod cholesky;
 mod determinant;
 mod eigh;
 mod implicit;
+mod implicit_rules;
 mod least_squares;
 mod lowering;
 mod lu;
@@ -23,7 +24,7 @@ mod tests;
 mod triangular_solve;
 
 pub(crate) use self::cholesky::cholesky;
-pub(crate) use self::determinant::{determinant, parity_sign};
+pub(crate) use self::determinant::determinant;
 pub(crate) use self::eigh::eigh;
 pub(crate) use self::implicit::Implicit;
 pub(crate) use self::least_squares::Decomposition;

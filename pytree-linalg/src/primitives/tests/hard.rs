@@ -1,7 +1,7 @@
 //! Families of matrices whose singular values fall to the smallest number, or that are nearly singular in another way. Iterations
 //! converge for them slowly or not at all if they compare small columns with large ones.
 
-use crate::kernels::NotConverged;
+use crate::kernels::spectra::NotConverged;
 use crate::kernels::spectra::{Eigen, Singular};
 use crate::primitives::tests::standing::{Check, Sample};
 use pytree_transform::{DType, Tensor};
