@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::device::Device;
 use crate::element::{ArrayInfo, Element, ElementType};
-use crate::error::PjrtError;
-use crate::sys::{BufferHandle, Failure, ReadHandle};
+use crate::error::{Failure, PjrtError};
+use crate::sys::{BufferHandle, ReadHandle};
 
 /// An array on a device.
 ///
@@ -195,6 +195,92 @@ fn failed(maker: Option<&str>, doing: &str, failure: Failure) -> PjrtError {
     match maker {
         Some(executable) => PjrtError::execute(executable, failure),
         None => PjrtError::plugin(doing, failure),
+    }
+}
+
+impl Device {
+    /// Copies elements to the device. The last axis is contiguous.
+    ///
+    /// # Errors
+    /// Returns an error if the number of elements does not fit the dimensions, or if the device has too little memory.
+    pub fn put<T: Element>(&self, elements: &[T], dims: &[usize]) -> Result<Buffer, PjrtError> {
+        self.put_bytes(T::TYPE, dims, bytemuck::cast_slice(elements))
+    }
+
+    /// Copies bytes to the device. The elements have the byte order of the host, and the last axis is contiguous.
+    ///
+    /// The bytes of a bool must be 0 or 1.
+    ///
+    /// # Errors
+    /// Returns an error if the number of bytes does not fit the array, or if the device has too little memory.
+    pub fn put_bytes(
+        &self,
+        element: ElementType,
+        dims: &[usize],
+        bytes: &[u8],
+    ) -> Result<Buffer, PjrtError> {
+        let (array, lengths) = checked(element, dims, bytes)?;
+        let put = self.handle().put(element.pjrt(), &lengths, bytes);
+        self.buffer(array, put)
+    }
+
+    /// Passes an owner of bytes to the device. Avoids a copy where possible, unlike [`put_bytes`](Self::put_bytes).
+    ///
+    /// A CPU uses the owner's memory if the memory begins at a multiple of 64 bytes. A GPU copies from the memory while
+    /// the program continues. The owner is dropped when the device no longer uses the memory, possibly on another
+    /// thread.
+    ///
+    /// # Errors
+    /// Returns the errors of [`put_bytes`](Self::put_bytes).
+    ///
+    /// # Panics
+    /// Panics if two calls of the owner's `as_ref` return different numbers of bytes.
+    pub fn put_shared(
+        &self,
+        element: ElementType,
+        dims: &[usize],
+        owner: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Buffer, PjrtError> {
+        let bytes = owner.as_ref();
+        let (size, (array, lengths)) = (bytes.len(), checked(element, dims, bytes)?);
+        let put = self
+            .handle()
+            .put_shared(element.pjrt(), &lengths, size, owner);
+        self.buffer(array, put)
+    }
+
+    fn buffer(
+        &self,
+        array: ArrayInfo,
+        put: Result<BufferHandle, Failure>,
+    ) -> Result<Buffer, PjrtError> {
+        match put {
+            Ok(handle) => Ok(Buffer::new(handle, Arc::new(array), self.clone(), None)),
+            Err(failure) => Err(PjrtError::plugin(
+                format!("put a `{array}` on {self}"),
+                failure,
+            )),
+        }
+    }
+}
+
+/// Returns the type of an array, and its dimensions for the plugin. Returns an error if the size of the array differs
+/// from the length of `bytes`.
+fn checked(
+    element: ElementType,
+    dims: &[usize],
+    bytes: &[u8],
+) -> Result<(ArrayInfo, Vec<i64>), PjrtError> {
+    let shape = dims.to_vec();
+    let array = ArrayInfo { element, shape };
+    let lengths = dims
+        .iter()
+        .map(|&length| i64::try_from(length).ok())
+        .collect();
+    let found = bytes.len();
+    match lengths {
+        Some(lengths) if array.bytes() == found => Ok((array, lengths)),
+        _ => Err(PjrtError::Size { array, found }),
     }
 }
 

@@ -8,13 +8,13 @@ use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheStats, Entry};
 use crate::device::Device;
 use crate::element::{Element, ElementType};
-use crate::engine::Places;
-use crate::error::PjrtError;
+use crate::error::{Failure, PjrtError};
 use crate::executable::Executable;
 use crate::options::{CompileOptions, OptionValue, Options};
 use crate::parallel::ParallelExecutable;
+use crate::places::Places;
 use crate::plugin::Plugin;
-use crate::sys::{ClientHandle, ExecutableHandle, Failure};
+use crate::sys::{ClientHandle, ExecutableHandle};
 
 /// The environment variable that [`Client::from_env`] reads.
 const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";

@@ -1,7 +1,6 @@
 //! Tensors on the devices of a client. Each device has an engine, which compiles recorded functions for the device.
 
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pytree_transform::device::{self, DeviceError, Engine, Input};
@@ -20,27 +19,6 @@ const SHARED: usize = 1 << 16;
 
 /// If a run would copy inputs of at least this size, in bytes, a second program that needs no copies is compiled.
 const COPIED: usize = 1 << 16;
-
-/// The devices of a client as places of tensors. A place is created when it is first used.
-#[derive(Debug)]
-pub(crate) struct Places {
-    /// The number of the client in this process, starting at 1.
-    number: usize,
-    devices: Vec<OnceLock<device::Device>>,
-}
-
-impl Places {
-    pub(crate) fn new(count: usize) -> Self {
-        static CLIENTS: AtomicUsize = AtomicUsize::new(1);
-        let number = if count == 0 {
-            0
-        } else {
-            CLIENTS.fetch_add(1, Ordering::Relaxed)
-        };
-        let devices = (0..count).map(|_| OnceLock::new()).collect();
-        Self { number, devices }
-    }
-}
 
 impl Client {
     /// Returns a device of the client as a place for tensors and compiled functions. Calls with the same index return

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::element::ArrayInfo;
-use crate::sys::Failure;
 
 /// The kind of an error that a plugin reports. The kinds are the codes of `absl::Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -322,6 +321,25 @@ pub enum PjrtError {
 }
 
 pytree_base::debug_as_display!(PjrtError);
+
+/// An error that a function of the plugin returned.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) function: &'static str,
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Creates the failure of a function that cannot do what the crate needs.
+    pub(crate) fn unimplemented(function: &'static str, message: String) -> Self {
+        Self {
+            function,
+            code: ErrorCode::Unimplemented,
+            message,
+        }
+    }
+}
 
 impl PjrtError {
     /// Returns the error for an operation during which a function of the plugin failed.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::element::{ArrayInfo, ElementType};
-use crate::error::{ErrorCode, PjrtError};
+use crate::error::{ErrorCode, Failure, PjrtError};
 use crate::options::OptionValue;
 use crate::signature::Signature;
 use crate::stats::CompiledMemory;
-use crate::sys::{ExecutableHandle, Failure};
+use crate::sys::ExecutableHandle;
 
 /// A compiled program on a device. A clone is another handle to the same program. Several threads can run a program at
 /// the same time.

@@ -53,6 +53,7 @@ mod mesh;
 mod options;
 mod parallel;
 mod partitions;
+mod places;
 mod plugin;
 mod proto;
 mod signature;

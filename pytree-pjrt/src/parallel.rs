@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::element::ArrayInfo;
-use crate::error::PjrtError;
+use crate::error::{Failure, PjrtError};
 use crate::executable::output_types;
 use crate::partitions::{Axes, Partitions};
-use crate::sys::{BufferHandle, ExecutableHandle, Failure};
+use crate::sys::{BufferHandle, ExecutableHandle};
 
 /// A compiled program that runs on several devices at the same time. The devices are replicas, or partitions of one
 /// replica.

@@ -19,28 +19,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use self::abi::{Arguments, NamedValue, NamedValueData, host_buffer, value_type};
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, Failure};
 use crate::options::OptionValue;
 use crate::stats::{CompiledMemory, DeviceMemory};
-
-/// An error that a function of the plugin returned.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) function: &'static str,
-    pub(crate) code: ErrorCode,
-    pub(crate) message: String,
-}
-
-impl Failure {
-    /// Creates the failure of a function that cannot do what the crate needs.
-    pub(crate) fn unimplemented(function: &'static str, message: String) -> Self {
-        Self {
-            function,
-            code: ErrorCode::Unimplemented,
-            message,
-        }
-    }
-}
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
