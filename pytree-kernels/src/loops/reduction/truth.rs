@@ -1,6 +1,6 @@
 //! Reductions of the truth of elements: whether any or every element is nonzero. The elements of any dtype are read as they are.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
 use crate::base::instructions::leaf;

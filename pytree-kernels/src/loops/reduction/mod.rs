@@ -1,0 +1,13 @@
+//! Reductions over axes. [`crate::base::fold`] defines the order in which the kernels combine elements.
+
+mod groups;
+mod pass;
+mod positions;
+mod reduce;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod widening;
+
+pub use self::positions::argument;
+pub use self::reduce::{Extremum, Reduction, reduce, sum};
