@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use bytemuck::Pod;
 
-use super::Convolution;
 use super::problem::{Operands, Problem, Rows, WindowAxes, WindowAxis};
 use crate::base::array::{Array, give_back, reused, row_major_strides};
 use crate::base::combine::Number;
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::target::{Region, Target, Then};
+use crate::loops::convolution::geometry::Convolution;
 use crate::loops::dot::matrix_product::Factor;
 use crate::loops::sliding::{Phase, Progression};
 use crate::loops::strided::{add_by_strides, gather};

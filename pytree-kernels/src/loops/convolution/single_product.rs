@@ -1,7 +1,7 @@
 //! Convolutions that are one matrix product of their operands, without a rearrangement in memory.
 
-use super::{Axes, Convolution};
 use crate::base::array::row_major_strides;
+use crate::loops::convolution::geometry::{Axes, Convolution};
 use crate::loops::dot::matrix_product::{LoopAxis, Loops, joined};
 
 /// Returns the loops of a convolution that is one matrix product of its operands, without a copy. Also returns the

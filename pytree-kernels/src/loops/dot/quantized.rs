@@ -7,8 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::general::DotGeneral;
 use super::matrix_product::{Kernel, Loops, ScaledProduct, multiply_then, scale};
-use super::{DotGeneral, DotOperands};
+use super::operands::DotOperands;
 use crate::base::array::{Array, give_back, reused};
 use crate::base::instructions::have_fused;
 use crate::base::prefetch::LINE;

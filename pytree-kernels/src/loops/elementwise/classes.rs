@@ -9,8 +9,8 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::base::target::Target;
-use crate::loops::elementwise::Kernels;
 use crate::loops::elementwise::blocks::{Operand, Output, each_one};
+use crate::loops::elementwise::functions::Kernels;
 
 /// The memory of a result, which the parts of an operation or of a fused kernel share.
 pub(crate) enum Memory<'a> {

@@ -20,7 +20,7 @@ use crate::base::special;
 use crate::base::trigonometric::Angle;
 use pytree_base::bug::bug;
 
-use crate::loops::elementwise::{Binary, Rounding, Unary};
+use crate::loops::elementwise::operations::{Binary, Rounding, Unary};
 
 /// Elements to which a function of one number can be applied.
 pub(crate) trait Map<T> {

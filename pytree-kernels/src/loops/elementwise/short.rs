@@ -8,11 +8,12 @@ use std::hint::select_unpredictable;
 
 use super::blocks::{Operand, Output, each_three, each_two};
 use super::classes::{Class, Memory, class_of, with_class};
-use super::{Binary, Elementwise, Unary, binary_loop, compare_loop, conversion_loop, unary_loop};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::narrow::Half;
 use crate::base::target::Target;
+use crate::loops::elementwise::operations::{Binary, Elementwise, Unary};
+use crate::loops::elementwise::whole::{binary_loop, compare_loop, conversion_loop, unary_loop};
 use crate::loops::threefry;
 
 /// The greatest number of elements of a value. Longer values are left to fused kernels, which read and write memory less

@@ -21,7 +21,8 @@ use crate::loops::elementwise::blocks::{
     Operand, Output, each_by_speed, each_one, each_three, each_two,
 };
 use crate::loops::elementwise::classes::{Class, Convert, Memory, with_class};
-use crate::loops::elementwise::{Binary, Comparison, Kernels, Map, Unary, Zip};
+use crate::loops::elementwise::functions::{Kernels, Map, Zip};
+use crate::loops::elementwise::operations::{Binary, Comparison, Unary};
 
 /// The number of elements of a tile. Three tiles of 8-byte numbers fit the first-level cache.
 const TILE: usize = 1024;

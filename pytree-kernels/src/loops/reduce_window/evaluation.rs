@@ -1,12 +1,12 @@
 //! The evaluation of sums of windows, and the loops that all kernels of windows share.
 
-use super::Window;
 use super::windows::{Cursor, Windows, windows_of};
 use crate::base::array::Array;
 use crate::base::combine::{Number, with_number};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::instructions::{leaf_of, store};
 use crate::base::threads;
+use crate::loops::reduce_window::geometry::Window;
 
 /// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.
 pub(super) const LANES: usize = 32;

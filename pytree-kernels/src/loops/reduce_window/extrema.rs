@@ -1,13 +1,13 @@
 //! The evaluation of the extrema of windows. Another kernel reads the elements of a second array at the positions of
 //! the extrema.
 
-use super::Window;
 use super::evaluation::Kernel;
 use super::windows::windows_of;
 use crate::base::array::Array;
 use crate::base::combine::{Ordered, with_ordered};
 use crate::base::dtype::DType;
 use crate::base::instructions::load;
+use crate::loops::reduce_window::geometry::Window;
 use crate::loops::reduction::Extremum;
 
 /// The order in which a maximum or a minimum prefers elements.

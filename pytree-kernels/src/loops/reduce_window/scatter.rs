@@ -1,6 +1,5 @@
 //! The evaluation of a scatter that adds the cotangent of each window at the position of the window's extremum.
 
-use super::Window;
 use super::evaluation::LANES;
 use super::extrema::{Best, Preference, with_preference};
 use super::windows::{Cursor, Windows, windows_of};
@@ -9,6 +8,7 @@ use crate::base::combine::{Number, Ordered, with_ordered};
 use crate::base::dtype::DType;
 use crate::base::instructions::leaf_of;
 use crate::base::threads;
+use crate::loops::reduce_window::geometry::Window;
 use crate::loops::reduction::Extremum;
 
 /// In windows of at most this many elements, the position of each element is compared with the selected position. This

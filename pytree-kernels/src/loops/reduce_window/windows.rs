@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use pytree_base::bug::expect_some;
 
-use super::Window;
 use crate::base::array::{Array, reserved, row_major_strides};
 use crate::base::dtype::AbstractArray;
 use crate::base::shape::{PerAxis, Shape};
+use crate::loops::reduce_window::geometry::Window;
 use crate::loops::sliding::Sliding;
 
 /// The number of elements of windows that one thread reduces in a nanosecond.
