@@ -1,7 +1,5 @@
 //! Views: values without memory of their own. A kernel can read the elements of a view from another value.
 
-use std::any::Any;
-
 use pytree_kernels::base::narrow::rounded_to;
 use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::base::shape::AxisList;
@@ -23,8 +21,7 @@ pub(super) enum View {
 
 /// Returns the result of an equation as a view, or `None` if a kernel cannot read the result without a copy in memory.
 pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
-    let primitive: &dyn Any = &*equation.primitive;
-    if let Some(full) = primitive.downcast_ref::<Full>() {
+    if let Some(full) = equation.parameters::<Full>() {
         return Some(View::Constant(rounded_to(full.dtype, full.value)));
     }
     let source = *equation.inputs.first()?;
@@ -32,7 +29,7 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
         Some(Elementwise::Unary(Unary::StopGradient)) => true,
         // Registers hold narrower elements as if they were converted.
         Some(Elementwise::Convert(to)) => held_as(jaxpr.info(source).dtype) == to,
-        _ => primitive.is::<Reshape>(),
+        _ => equation.parameters::<Reshape>().is_some(),
     };
     let pattern = if is_same {
         Some(Pattern::Same)
@@ -44,8 +41,7 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
 
 /// Returns how a broadcast repeats its operand, or `None` if a kernel cannot read the result without a copy.
 fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
-    let primitive: &dyn Any = &*equation.primitive;
-    let broadcast = primitive.downcast_ref::<Broadcast>()?;
+    let broadcast: &Broadcast = equation.parameters()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
     Pattern::of_broadcast(&operand.shape, &broadcast.axes, &broadcast.shape)
 }

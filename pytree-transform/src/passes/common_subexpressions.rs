@@ -10,7 +10,7 @@ use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::Replacements;
+use super::replacements::Replacements;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
 /// The maximum number of elements of a constant that is compared by value. Larger constants are compared by address.

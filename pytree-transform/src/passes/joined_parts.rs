@@ -10,7 +10,6 @@ use pytree_kernels::loops::elementwise::{Binary, Elementwise};
 use pytree_kernels::loops::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
-use super::parameters;
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::primitives::slice::Concatenate;
@@ -31,7 +30,7 @@ struct Parts {
 /// The sum turns a negative zero into a positive zero, because each element is added to zeros. So zeros are also added to the
 /// concatenation.
 pub(super) fn joined_parts(mut jaxpr: Jaxpr) -> Jaxpr {
-    let is_pad = |equation: &Equation| parameters::<Pad>(equation).is_some();
+    let is_pad = |equation: &Equation| equation.parameters::<Pad>().is_some();
     if !jaxpr.equations.iter().any(is_pad) {
         return jaxpr;
     }
@@ -79,7 +78,7 @@ fn padded(equation: &Equation, operand: Variable, info: &AbstractArray) -> Optio
         low,
         high,
         interior,
-    } = parameters(equation)?;
+    } = equation.parameters()?;
     if interior.iter().any(|&between| between != 0) {
         return None;
     }

@@ -3,7 +3,6 @@
 //! The time of a small exchange is that of a message, not of its bytes. A training step sums the gradients of many biases and
 //! scales. This pass is not one of those for all executors: XLA joins the sums of devices itself.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
@@ -82,8 +81,7 @@ impl Joining {
             *first.primitive == *equation.primitive
                 && jaxpr.info(first.inputs[0]).dtype == info.dtype
         };
-        let primitive: &dyn Any = &*equation.primitive;
-        primitive.is::<PSum>() && is_small && self.sums.first().is_none_or(is_same)
+        equation.parameters::<PSum>().is_some() && is_small && self.sums.first().is_none_or(is_same)
     }
 
     /// Writes the joined sum and the equations that follow it.

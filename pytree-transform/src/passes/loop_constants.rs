@@ -10,7 +10,7 @@ use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::dot::DotGeneral;
 use smallvec::{SmallVec, smallvec};
 
-use super::{optimize, parameters};
+use super::pipeline::optimize;
 use crate::primitives::control::scan::Scan;
 use crate::primitives::dot::product_of;
 use crate::primitives::shape::Transpose;
@@ -30,7 +30,7 @@ pub(super) fn laid_out_loop_constants(mut jaxpr: Jaxpr) -> Jaxpr {
     let equations = std::mem::take(&mut jaxpr.equations);
     let mut done = Vec::with_capacity(equations.len());
     for mut equation in equations {
-        if let Some((scan, added)) = parameters(&equation).and_then(laid_out) {
+        if let Some((scan, added)) = equation.parameters().and_then(laid_out) {
             let operands: SmallVec<[Variable; 4]> = added
                 .into_iter()
                 .map(|laid_out| {

@@ -13,7 +13,6 @@ use pytree_kernels::loops::dot::DotGeneral;
 use pytree_kernels::loops::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
 
-use super::parameters;
 use super::quantized_dot::QuantizedDot;
 use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
@@ -82,7 +81,7 @@ struct Weight {
 
 /// Returns the use of an equation that is a product with a quantized weight.
 fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Option<Use> {
-    let dot: &DotGeneral = parameters(equation)?;
+    let dot: &DotGeneral = equation.parameters()?;
     let [left, right] = equation.inputs[..] else {
         return None;
     };
@@ -96,7 +95,7 @@ fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equatio
 
 /// Returns the use of an equation that takes slices of a quantized weight.
 fn slices(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Option<Use> {
-    let take: &Take = parameters(equation)?;
+    let take: &Take = equation.parameters()?;
     // A single scale of the axis is taken for every index, because indices out of range are clamped.
     let mut weights = weights(jaxpr, makers, equation.inputs[0]);
     let weight = weights.find(|weight| take.batch_axes == 0 && weight.has_all_axes(jaxpr))?;
@@ -106,7 +105,7 @@ fn slices(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Optio
 
 /// Returns the use of an equation that splits axes of a quantized weight.
 fn split(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equation) -> Option<Use> {
-    let reshape: &Reshape = parameters(equation)?;
+    let reshape: &Reshape = equation.parameters()?;
     let mut weights = weights(jaxpr, makers, equation.inputs[0]);
     let weight = weights.find(|weight| weight.has_all_axes(jaxpr))?;
     let [integers, scales] = [weight.integers, weight.scales].map(|part| &jaxpr.info(part).shape);
@@ -214,8 +213,8 @@ fn weights<'a>(
         .flatten()
         .filter_map(move |(product, converted, scaled)| {
             let (converted, scaled) = (maker(converted)?, maker(scaled)?);
-            let convert: &Convert = parameters(converted)?;
-            let broadcast: &Broadcast = parameters(scaled)?;
+            let convert: &Convert = converted.parameters()?;
+            let broadcast: &Broadcast = scaled.parameters()?;
             Some(Weight {
                 integers: converted.inputs[0],
                 convert: *convert,

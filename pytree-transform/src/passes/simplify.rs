@@ -25,7 +25,7 @@ use pytree_kernels::loops::dot::DotGeneral;
 use pytree_kernels::loops::elementwise::{Binary, Comparison, Elementwise, Unary};
 use smallvec::{SmallVec, smallvec};
 
-use super::Replacements;
+use super::replacements::Replacements;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
 use crate::primitives::reduce::Sum;
@@ -93,8 +93,7 @@ impl<'j> View<'j> {
     /// If a variable is the result of a primitive of type `P`, returns this primitive and its operands.
     fn made_by<P: 'static>(&self, variable: Variable) -> Option<(&'j P, &'j [Variable])> {
         let equation = &self.jaxpr.equations[self.makers[variable.index()]?];
-        let primitive: &dyn Any = &*equation.primitive;
-        Some((primitive.downcast_ref()?, &equation.inputs))
+        Some((equation.parameters()?, &equation.inputs))
     }
 
     fn info(&self, variable: Variable) -> &'j AbstractArray {

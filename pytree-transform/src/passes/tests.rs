@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::DType;
 
-use super::*;
+use super::{each_pass, optimize, optimize_for_host};
 use crate::debug_callback;
 use crate::ix;
 use crate::jaxpr::verify;
@@ -14,6 +14,7 @@ use crate::primitives::body::program::{Program, Slots};
 use crate::primitives::call::call;
 use crate::primitives::gather::take;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 

@@ -6,6 +6,7 @@
 
 mod builder;
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::panic::Location;
 use std::sync::Arc;
@@ -366,5 +367,11 @@ impl Equation {
         crate::tensor::trace::at_line(self.line, || {
             or_panic(crate::tensor::trace::bind(&*self.primitive, operands))
         })
+    }
+
+    /// Returns the parameters of the operation if its primitive has the type `P`.
+    pub(crate) fn parameters<P: 'static>(&self) -> Option<&P> {
+        let primitive: &dyn Any = &*self.primitive;
+        primitive.downcast_ref()
     }
 }

@@ -10,10 +10,12 @@ use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
-use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};
+use crate::primitives::elementwise::broadcasting::{
+    align_batch, aligned_axis, bind_broadcast, same_info,
+};
+use crate::primitives::elementwise::comparison::{compare, compare_with};
 use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
-use crate::primitives::elementwise::{compare, compare_with, same_info};
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{

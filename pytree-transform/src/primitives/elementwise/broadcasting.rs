@@ -1,5 +1,6 @@
-//! Broadcasting of tensors to a common shape, and alignment of batch axes for elementwise batching rules.
+//! Broadcasting of tensors to a common shape, the check of their types, and alignment of batch axes for elementwise batching rules.
 
+use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::pattern::common_shape;
 
 use crate::base::error::{TensorError, or_panic};
@@ -75,4 +76,33 @@ pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
         Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,
         _ => 0,
     }
+}
+
+/// Returns an error unless the operands have the same dtype and shape.
+pub(crate) fn same_info(
+    operation: &'static str,
+    operands: &[&AbstractArray],
+) -> Result<(), TensorError> {
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].dtype != pair[1].dtype)
+    {
+        return Err(TensorError::dtype(
+            operation,
+            operands,
+            "the same element type in all tensors",
+        ));
+    }
+    if operands
+        .windows(2)
+        .any(|pair| pair[0].shape != pair[1].shape)
+    {
+        return Err(TensorError::shape(
+            operation,
+            operands,
+            "the shapes differ",
+            "broadcast them first",
+        ));
+    }
+    Ok(())
 }

@@ -8,9 +8,10 @@ use pytree_kernels::loops::elementwise;
 use pytree_kernels::loops::elementwise::{Comparison, Elementwise};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, bind_broadcast};
+use crate::primitives::elementwise::broadcasting::{
+    align_batch, aligned_axis, bind_broadcast, same_info,
+};
 use crate::primitives::elementwise::operators::Operand;
-use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

@@ -10,7 +10,7 @@ use pytree_kernels::loops::elementwise::{Comparison, Elementwise, Rounding, Unar
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::elementwise::compare_with;
+use crate::primitives::elementwise::comparison::compare_with;
 use crate::primitives::elementwise::lowering::lower_unary;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
