@@ -89,6 +89,51 @@ dtypes! {
     F64     "f64"   8    Float    52    "f64"     "F64"      "f8"  12  12;
 }
 
+/// Calls a macro with one row for each dtype of tensors: its kind, its name and its Rust type. The path of the macro is in brackets, and
+/// what follows the brackets comes before the rows. Whatever is done for each type alike is such a macro.
+///
+/// # Examples
+/// ```
+/// use pytree_base::dtype::ElementType;
+/// macro_rules! sizes {
+///     ($([$kind:ident $dtype:ident $type:ty])*) => {
+///         [$((ElementType::$dtype, size_of::<$type>()),)*]
+///     };
+/// }
+/// # mod half { pub type bf16 = u16; pub type f16 = u16; }
+/// let sizes = pytree_base::for_each_dtype!([sizes]);
+/// assert!(sizes.iter().all(|(dtype, size)| dtype.bytes() == *size));
+/// ```
+#[macro_export]
+macro_rules! for_each_dtype {
+    ([$($called:tt)*] $($given:tt)*) => {
+        $crate::__each_dtype! { [$($called)*] [] $($given)* }
+    };
+}
+
+/// Calls a macro as [`for_each_dtype!`] does, with one row for each dtype of leaves. Tensors do not have all of them.
+#[macro_export]
+macro_rules! for_each_element_type {
+    ([$($called:tt)*] $($given:tt)*) => {
+        $crate::__each_dtype! { [$($called)*] [[integer U64 u64]] $($given)* }
+    };
+}
+
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __each_dtype {
+    ([$($called:tt)*] [$($others:tt)*] $($given:tt)*) => {
+        $($called)*! {
+            $($given)*
+            [bool Bool bool]
+            [integer I8 i8] [integer I16 i16] [integer I32 i32] [integer I64 i64]
+            [integer U8 u8] [integer U16 u16] [integer U32 u32] $($others)*
+            [half BF16 half::bf16] [half F16 half::f16]
+            [float F32 f32] [float F64 f64]
+        }
+    };
+}
+
 impl ElementType {
     #[inline]
     const fn facts(self) -> &'static Facts {

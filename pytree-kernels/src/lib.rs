@@ -9,6 +9,10 @@
     reason = "only inlined code is compiled for the wide instruction sets, and methods of iterators and slices are not always inlined"
 )]
 
+// `with_type!` calls it.
+#[doc(hidden)]
+pub use pytree_base::for_each_dtype;
+
 pub mod base;
 pub mod fused;
 pub mod loops;

@@ -1,6 +1,7 @@
 //! The element types of buffers, and the Rust types that hold elements.
 
 use bytemuck::{NoUninit, Pod};
+use pytree_base::for_each_element_type;
 pub use pytree_core::{ArrayInfo, ElementType};
 
 mod sealed {
@@ -31,18 +32,30 @@ fn read_plain<T: Pod, E>(
     Ok(elements)
 }
 
-macro_rules! elements {
-    ($($rust:ty => $element:ident),*) => {$(
-        impl sealed::Sealed for $rust {}
-        impl Element for $rust {
-            const TYPE: ElementType = ElementType::$element;
-            fn read<E>(count: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Vec<Self>, E> {
+macro_rules! element {
+    // Other crates define these types.
+    (half $dtype:ident $type:ty) => {};
+    (bool $dtype:ident $type:ty) => {};
+    ($kind:ident $dtype:ident $type:ty) => {
+        impl sealed::Sealed for $type {}
+        impl Element for $type {
+            const TYPE: ElementType = ElementType::$dtype;
+            fn read<E>(
+                count: usize,
+                read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+            ) -> Result<Vec<Self>, E> {
                 read_plain(count, read)
             }
         }
-    )*};
+    };
 }
-elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+
+macro_rules! elements {
+    ($([$kind:ident $dtype:ident $type:ty])*) => {
+        $(element!($kind $dtype $type);)*
+    };
+}
+for_each_element_type!([elements]);
 
 impl sealed::Sealed for bool {}
 impl Element for bool {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ndarray::{Array, ArrayBase, Dimension, RawData};
+use pytree_base::for_each_element_type;
 
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Element, Leaf};
@@ -90,17 +91,24 @@ macro_rules! leaf_field {
     };
 }
 
-macro_rules! implement {
-    ($field:ident for $($type:ty),* $(,)?) => {$(impl $field for $type {})*};
+macro_rules! fields {
+    ($([$kind:ident $dtype:ident $type:ty])*) => {$(
+        impl StateField for $type {}
+        parameter!($kind $type);
+    )*};
 }
-implement!(ParamField for half::bf16, half::f16, f32, f64);
-implement!(StateField for bool, i8, i16, i32, i64, u8, u16, u32, u64, half::bf16, half::f16, f32, f64);
-implement!(HoldsArrays for AnyLeaf);
+/// Allows floats as parameters.
+macro_rules! parameter {
+    (bool $type:ty) => {};
+    (integer $type:ty) => {};
+    ($float:ident $type:ty) => {
+        impl ParamField for $type {}
+        impl<D: Dimension + Send + Sync + 'static> ParamField for Array<$type, D> {}
+    };
+}
+for_each_element_type!([fields]);
+impl HoldsArrays for AnyLeaf {}
 
-impl<D: Dimension + Send + Sync + 'static> ParamField for Array<half::bf16, D> {}
-impl<D: Dimension + Send + Sync + 'static> ParamField for Array<half::f16, D> {}
-impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f32, D> {}
-impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f64, D> {}
 impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}
 impl<S: RawData, D> HoldsArrays for ArrayBase<S, D> {}
 

@@ -251,8 +251,9 @@ impl LeafDiff {
 /// dtype.
 #[allow(clippy::cast_possible_truncation, reason = "an f32 holds the element")]
 fn shown_as(array: &str, element: f64) -> String {
-    let single = ["f32", "f16", "bf16"];
-    if single.iter().any(|dtype| array.starts_with(dtype)) {
+    let is_single = |dtype: &ElementType| dtype.is_float() && dtype.bytes() <= 4;
+    let mut single = ElementType::ALL.iter().filter(|dtype| is_single(dtype));
+    if single.any(|dtype| array.starts_with(dtype.name())) {
         (element as f32).to_string()
     } else {
         element.to_string()

@@ -13,6 +13,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
+use pytree_base::for_each_element_type;
 
 pub use self::array_info::{ArrayInfo, Element, MappedAxis};
 pub use self::array_leaf::{ArrayLeaf, FillBytes, LeafError, ReadRegion};
@@ -198,17 +199,22 @@ macro_rules! __leaf_is_pytree {
 
 /// Returns a number of any element type as an `f64`, or `None` if the value is not a number.
 fn number(value: &dyn Any) -> Option<f64> {
+    macro_rules! number_of {
+        (integer $number:expr) => {
+            $number as f64
+        };
+        ($kind:ident $number:expr) => {
+            f64::from($number)
+        };
+    }
     macro_rules! attempt {
-        ($($exact:ty),*; $($rounded:ty),*) => {
-            $(if let Some(&number) = value.downcast_ref::<$exact>() {
-                return Some(f64::from(number));
-            })*
-            $(if let Some(&number) = value.downcast_ref::<$rounded>() {
-                return Some(number as f64);
+        ($([$kind:ident $dtype:ident $type:ty])*) => {
+            $(if let Some(&number) = value.downcast_ref::<$type>() {
+                return Some(number_of!($kind number));
             })*
         };
     }
-    attempt!(f32, f64, bf16, f16, bool, i8, i16, i32, u8, u16, u32; i64, u64);
+    for_each_element_type!([attempt]);
     None
 }
 
@@ -234,7 +240,7 @@ fn display_number<T: fmt::Debug + 'static>(value: &T, f: &mut fmt::Formatter<'_>
 }
 
 macro_rules! numbers {
-    ($($number:ty),*) => {$(
+    ($([$kind:ident $dtype:ident $number:ty])*) => {$(
         impl Leaf for $number {
             __leaf_methods!();
             #[inline]
@@ -251,9 +257,7 @@ macro_rules! numbers {
         __leaf_is_pytree!([] $number);
     )*};
 }
-numbers!(
-    i8, i16, i32, i64, u8, u16, u32, u64, bf16, f16, f32, f64, bool
-);
+for_each_element_type!([numbers]);
 
 macro_rules! opaque {
     ($($leaf:ty),*) => {$(

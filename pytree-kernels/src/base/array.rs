@@ -3,56 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use half::{bf16, f16};
 use pytree_base::bug::bug;
 use smallvec::SmallVec;
 
 use crate::base::bits::{Bits, with_bits};
+use crate::base::data::Data;
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::memory;
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
-
-/// The elements of an array.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the dtypes")]
-pub enum Data {
-    Bool(Vec<bool>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    BF16(Vec<bf16>),
-    F16(Vec<f16>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-}
-
-impl Data {
-    /// Returns the elements converted to `f64`. Large integers are rounded.
-    pub fn to_f64(&self) -> Vec<f64> {
-        fn converted<T: Copy + Into<f64>>(elements: &[T]) -> Vec<f64> {
-            elements.iter().map(|&element| element.into()).collect()
-        }
-        match self {
-            Self::Bool(elements) => converted(elements),
-            Self::I8(elements) => converted(elements),
-            Self::I16(elements) => converted(elements),
-            Self::I32(elements) => converted(elements),
-            Self::I64(elements) => elements.iter().map(|&element| element as f64).collect(),
-            Self::U8(elements) => converted(elements),
-            Self::U16(elements) => converted(elements),
-            Self::U32(elements) => converted(elements),
-            Self::BF16(elements) => converted(elements),
-            Self::F16(elements) => converted(elements),
-            Self::F32(elements) => converted(elements),
-            Self::F64(elements) => elements.clone(),
-        }
-    }
-}
 
 /// An array on the host: elements in row-major order, with their dtype and shape.
 ///
@@ -104,124 +63,6 @@ impl fmt::Debug for Array {
 /// The operands of an evaluation rule. If the rule holds the only handle of an operand, the rule may reuse the
 /// operand's memory.
 pub type Operands = SmallVec<[Arc<Array>; 4]>;
-
-/// Runs an expression with `$type` as an alias of the Rust type of a dtype. The expression is compiled for each dtype,
-/// so use this macro only for a few instructions. Use [`with_wide`] for computations, and
-/// [`with_bits`](crate::base::bits::with_bits) to move elements.
-#[macro_export]
-macro_rules! with_type {
-    ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            $crate::base::dtype::DType::Bool => {
-                type $type = bool;
-                $body
-            }
-            $crate::base::dtype::DType::I8 => {
-                type $type = i8;
-                $body
-            }
-            $crate::base::dtype::DType::I16 => {
-                type $type = i16;
-                $body
-            }
-            $crate::base::dtype::DType::I32 => {
-                type $type = i32;
-                $body
-            }
-            $crate::base::dtype::DType::I64 => {
-                type $type = i64;
-                $body
-            }
-            $crate::base::dtype::DType::U8 => {
-                type $type = u8;
-                $body
-            }
-            $crate::base::dtype::DType::U16 => {
-                type $type = u16;
-                $body
-            }
-            $crate::base::dtype::DType::U32 => {
-                type $type = u32;
-                $body
-            }
-            $crate::base::dtype::DType::BF16 => {
-                type $type = ::half::bf16;
-                $body
-            }
-            $crate::base::dtype::DType::F16 => {
-                type $type = ::half::f16;
-                $body
-            }
-            $crate::base::dtype::DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            $crate::base::dtype::DType::F64 => {
-                type $type = f64;
-                $body
-            }
-            #[allow(unreachable_patterns, reason = "other crates need this arm")]
-            other => $crate::base::array::without_type(other),
-        }
-    };
-}
-pub use with_type;
-
-/// Reports a dtype that [`with_type`] does not list.
-///
-/// # Panics
-/// Always.
-#[cold]
-#[track_caller]
-pub fn without_type(dtype: DType) -> ! {
-    bug(format_args!("a dtype with a Rust type, found {dtype}"))
-}
-
-/// Runs an expression with `$type` as an alias of the Rust type of a dtype. The dtype must not be narrow:
-/// [`widened`](crate::base::narrow::widened) converts the operands of kernels before.
-#[macro_export]
-macro_rules! with_wide {
-    ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            $crate::base::dtype::DType::Bool => {
-                type $type = bool;
-                $body
-            }
-            $crate::base::dtype::DType::I32 => {
-                type $type = i32;
-                $body
-            }
-            $crate::base::dtype::DType::I64 => {
-                type $type = i64;
-                $body
-            }
-            $crate::base::dtype::DType::U32 => {
-                type $type = u32;
-                $body
-            }
-            $crate::base::dtype::DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            $crate::base::dtype::DType::F64 => {
-                type $type = f64;
-                $body
-            }
-            narrow => $crate::base::array::not_widened(narrow),
-        }
-    };
-}
-pub use with_wide;
-
-/// Reports a narrow dtype, for which no kernel is compiled.
-///
-/// # Panics
-/// Always.
-#[cold]
-#[track_caller]
-pub fn not_widened(dtype: DType) -> ! {
-    bug(format_args!("a wide dtype, found {dtype}"))
-}
 
 /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length 0
 /// counts as length 1, so no stride is greater than the result.
@@ -600,14 +441,6 @@ mod tests {
             assert!(array.elements::<i32>().iter().all(|&element| element == 9));
             drop(array);
             assert_eq!(Array::zeros(&info).elements::<i32>(), vec![0; length]);
-        }
-    }
-
-    /// In other crates, the compiler does not find a dtype that the macro lacks.
-    #[test]
-    fn each_dtype_has_its_type() {
-        for &dtype in DType::ALL {
-            with_type!(dtype, T => assert_eq!(T::dtype(), dtype));
         }
     }
 }

@@ -2,11 +2,10 @@
 //! elements, and not for each dtype.
 
 use bytemuck::{NoUninit, Zeroable};
-use half::slice::HalfFloatSliceExt;
-use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
 use pytree_base::bug::bug;
+use pytree_base::for_each_dtype;
 
-use crate::base::array::Data;
+use crate::base::data::Data;
 use crate::base::dtype::DType;
 
 /// The bits of an element: a bool, or an unsigned integer with the width of the element.
@@ -42,12 +41,12 @@ impl BitsType {
     /// Returns the type that holds the bits of a dtype.
     #[inline]
     pub const fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::Bool => Self::Bool,
-            DType::I8 | DType::U8 => Self::U8,
-            DType::I16 | DType::U16 | DType::BF16 | DType::F16 => Self::U16,
-            DType::I32 | DType::U32 | DType::F32 => Self::U32,
-            DType::I64 | DType::F64 => Self::U64,
+        match dtype.bytes() {
+            _ if matches!(dtype, DType::Bool) => Self::Bool,
+            1 => Self::U8,
+            2 => Self::U16,
+            4 => Self::U32,
+            _ => Self::U64,
         }
     }
 }
@@ -120,10 +119,28 @@ fn wrong_width(dtype: DType) -> ! {
     bug(format_args!("elements as wide as the bits, found {dtype}"))
 }
 
-/// Implements [`Bits`] for an unsigned integer and the dtypes of its width. `unsigned` is the dtype of the integer
-/// itself, `cast` lists number types, and `half` lists half-precision floats.
+/// Runs an expression with `$elements` as the elements of an array if they have the width of `$bits`. Otherwise, returns `None`.
+macro_rules! of_width {
+    ($bits:ty, $data:expr, $elements:ident => $same:expr; [bool $bool:ident bool] $([$kind:ident $dtype:ident $type:ty])*) => {
+        match $data {
+            $(Data::$dtype($elements) if size_of::<$type>() == size_of::<$bits>() => $same,)*
+            _ => None,
+        }
+    };
+}
+
+/// Returns elements of the dtype `$dtype` from their bits.
+macro_rules! of_bits {
+    ($self:ty, $bits:ident, $dtype:expr; [bool $bool:ident bool] $([$kind:ident $name:ident $type:ty])*) => {
+        match $dtype {
+            $(DType::$name if size_of::<$type>() == size_of::<$self>() => Data::$name(bytemuck::cast_vec($bits)),)*
+            _ => wrong_width($dtype),
+        }
+    };
+}
+
 macro_rules! bits {
-    ($($bits:ty: $(unsigned $unsigned:ident,)? cast [$($cast:ident)*], half [$($half:ident)*];)*) => {$(
+    ($($bits:ty)*) => {$(
         #[allow(
             trivial_numeric_casts,
             clippy::cast_lossless,
@@ -134,49 +151,24 @@ macro_rules! bits {
                 self as u64
             }
             fn slice(data: &Data) -> Option<&[Self]> {
-                match data {
-                    $(Data::$unsigned(elements) => Some(elements),)?
-                    $(Data::$cast(elements) => Some(bytemuck::cast_slice(elements)),)*
-                    $(Data::$half(elements) => Some(HalfFloatSliceExt::reinterpret_cast(&elements[..])),)*
-                    _ => None,
-                }
+                for_each_dtype!([of_width] $bits, data, elements => Some(bytemuck::cast_slice(elements));)
             }
             fn slice_mut(data: &mut Data) -> Option<&mut [Self]> {
-                match data {
-                    $(Data::$unsigned(elements) => Some(elements),)?
-                    $(Data::$cast(elements) => Some(bytemuck::cast_slice_mut(elements)),)*
-                    $(Data::$half(elements) => Some(HalfFloatSliceExt::reinterpret_cast_mut(&mut elements[..])),)*
-                    _ => None,
-                }
+                for_each_dtype!([of_width] $bits, data, elements => bytemuck::try_cast_slice_mut(elements).ok();)
             }
             fn vector(data: Data) -> Option<Vec<Self>> {
-                match data {
-                    $(Data::$unsigned(elements) => Some(elements),)?
-                    $(Data::$cast(elements) => Some(bytemuck::cast_vec(elements)),)*
-                    $(Data::$half(elements) => Some(HalfFloatVecExt::reinterpret_into(elements)),)*
-                    _ => None,
-                }
+                for_each_dtype!([of_width] $bits, data, elements => bytemuck::try_cast_vec(elements).ok();)
             }
             fn bytes_mut(bits: &mut [Self]) -> &mut [u8] {
                 bytemuck::cast_slice_mut(bits)
             }
             fn data(bits: Vec<Self>, dtype: DType) -> Data {
-                match dtype {
-                    $(DType::$unsigned => Data::$unsigned(bits),)?
-                    $(DType::$cast => Data::$cast(bytemuck::cast_vec(bits)),)*
-                    $(DType::$half => Data::$half(HalfBitsVecExt::reinterpret_into(bits)),)*
-                    _ => wrong_width(dtype),
-                }
+                for_each_dtype!([of_bits] Self, bits, dtype;)
             }
         }
     )*};
 }
-bits! {
-    u8: unsigned U8, cast [I8], half [];
-    u16: unsigned U16, cast [I16], half [BF16 F16];
-    u32: unsigned U32, cast [I32 F32], half [];
-    u64: cast [I64 F64], half [];
-}
+bits!(u8 u16 u32 u64);
 
 #[cfg(test)]
 mod tests {

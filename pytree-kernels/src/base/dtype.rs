@@ -2,44 +2,59 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
 use pytree_base::dtype::{ElementType, NumberKind};
+use pytree_base::for_each_dtype;
 
-use crate::base::array::Data;
+use crate::base::data::Data;
 use crate::base::shape::Shape;
 
-/// The element type (dtype) of a tensor.
-///
-/// **Half-precision floats** are [`BF16`](Self::BF16) and [`F16`](Self::F16). Each equation computes in f32, and rounds
-/// its result to the nearest number of the dtype, ties to even. Sums, products of matrices, convolutions and cumulative
-/// reductions accumulate in f32 and round once at the end. On processors with instructions for them (AMX, `AVX512_BF16`), products of bf16
-/// matrices treat subnormal factors and sums as 0. An f64 or an integer is first converted to f32, as in XLA.
-///
-/// **Integers** wrap around in arithmetic, as in JAX. The sums and products of many integers of 8 and 16 bits have 32
-/// bits: `Tensor::sum`, `Tensor::prod`, `Tensor::cumsum` and their variants return i32 for i8 and i16, and u32 for u8 and
-/// u16. These are the dtypes of JAX without x64. NumPy always returns 64 bits: convert to i64 first if 32 bits are not
-/// enough. Products of matrices, convolutions and sums of segments keep the dtype, as in JAX. A conversion from a float
-/// saturates, and NaN becomes 0.
-///
-/// In each dtype, a computation returns the same bits with and without `jit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum DType {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    /// The upper half of an f32: 8 exponent bits and 7 mantissa bits. The Rust type is [`bf16`].
-    BF16,
-    /// The half precision of IEEE 754: 5 exponent bits and 10 mantissa bits. The Rust type is [`f16`](struct@f16).
-    F16,
-    F32,
-    F64,
+macro_rules! dtype {
+    ($(#[$doc:meta])* $([$kind:ident $dtype:ident $type:ty])*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum DType {
+            $(#[doc = concat!("The dtype of Rust's `", stringify!($type), "`.")] $dtype,)*
+        }
+
+        impl DType {
+            /// All dtypes, in the order of the variants.
+            pub const ALL: &'static [Self] = &[$(Self::$dtype,)*];
+
+            /// Returns the [`ElementType`] that corresponds to this dtype.
+            #[inline]
+            pub const fn element(self) -> ElementType {
+                match self {
+                    $(Self::$dtype => ElementType::$dtype,)*
+                }
+            }
+
+            /// Returns the dtype of tensors that corresponds to an [`ElementType`], or `None` if tensors have no such dtype.
+            #[inline]
+            pub const fn from_element(element: ElementType) -> Option<Self> {
+                Some(match element {
+                    $(ElementType::$dtype => Self::$dtype,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+for_each_dtype! { [dtype]
+    /// The element type (dtype) of a tensor.
+    ///
+    /// **Half-precision floats** are [`BF16`](Self::BF16) and [`F16`](Self::F16). Each equation computes in f32, and rounds
+    /// its result to the nearest number of the dtype, ties to even. Sums, products of matrices, convolutions and cumulative
+    /// reductions accumulate in f32 and round once at the end. On processors with instructions for them (AMX, `AVX512_BF16`), products of bf16
+    /// matrices treat subnormal factors and sums as 0. An f64 or an integer is first converted to f32, as in XLA.
+    ///
+    /// **Integers** wrap around in arithmetic, as in JAX. The sums and products of many integers of 8 and 16 bits have 32
+    /// bits: `Tensor::sum`, `Tensor::prod`, `Tensor::cumsum` and their variants return i32 for i8 and i16, and u32 for u8 and
+    /// u16. These are the dtypes of JAX without x64. NumPy always returns 64 bits: convert to i64 first if 32 bits are not
+    /// enough. Products of matrices, convolutions and sums of segments keep the dtype, as in JAX. A conversion from a float
+    /// saturates, and NaN becomes 0.
+    ///
+    /// In each dtype, a computation returns the same bits with and without `jit`.
 }
 
 impl DType {
@@ -118,31 +133,21 @@ pub trait ArrayElement: Copy + fmt::Debug + Default + PartialOrd + Send + Sync +
     fn data(elements: Vec<Self>) -> Data;
 }
 
+/// Converts a number to a type like Rust's `as`.
+macro_rules! number_as {
+    (bool, $number:expr) => {
+        $number != Default::default()
+    };
+    (half, $number:expr) => {
+        Self::from_f32($number as f32)
+    };
+    ($kind:ident, $number:expr) => {
+        $number as Self
+    };
+}
+
 macro_rules! elements {
-    ($($element:ty => $dtype:ident, |$value:ident| $number:expr, |$at:ident| $position:expr;)*) => {
-        impl DType {
-            /// All dtypes, in the order of the variants.
-            pub const ALL: &'static [Self] = &[$(Self::$dtype,)*];
-
-            /// Returns the [`ElementType`] that corresponds to this dtype.
-            #[inline]
-            pub const fn element(self) -> ElementType {
-                match self {
-                    $(Self::$dtype => ElementType::$dtype,)*
-                }
-            }
-
-            /// Returns the dtype of tensors that corresponds to an [`ElementType`], or `None` if tensors have no such
-            /// dtype.
-            #[inline]
-            pub const fn from_element(element: ElementType) -> Option<Self> {
-                Some(match element {
-                    $(ElementType::$dtype => Self::$dtype,)*
-                    _ => return None,
-                })
-            }
-        }
-    $(
+    ($([$kind:ident $dtype:ident $type:ty])*) => {$(
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_possible_wrap,
@@ -150,18 +155,18 @@ macro_rules! elements {
             trivial_numeric_casts,
             reason = "a number written by the user takes the tensor's type"
         )]
-        impl ArrayElement for $element {
+        impl ArrayElement for $type {
             const HAS_WIDE_LOOPS: bool =
                 matches!(DType::$dtype, DType::I32 | DType::I64 | DType::F32 | DType::F64);
             #[inline]
             fn dtype() -> DType {
                 DType::$dtype
             }
-            fn from_number($value: f64) -> Self {
-                $number
+            fn from_number(value: f64) -> Self {
+                number_as!($kind, value)
             }
-            fn from_position($at: usize) -> Self {
-                $position
+            fn from_position(position: usize) -> Self {
+                number_as!($kind, position)
             }
             fn slice(data: &Data) -> Option<&[Self]> {
                 match data {
@@ -185,23 +190,9 @@ macro_rules! elements {
                 Data::$dtype(elements)
             }
         }
-    )*
-    };
+    )*};
 }
-elements! {
-    bool => Bool, |x| x != 0.0, |at| at != 0;
-    i8 => I8, |x| x as Self, |at| at as Self;
-    i16 => I16, |x| x as Self, |at| at as Self;
-    i32 => I32, |x| x as Self, |at| at as Self;
-    i64 => I64, |x| x as Self, |at| at as Self;
-    u8 => U8, |x| x as Self, |at| at as Self;
-    u16 => U16, |x| x as Self, |at| at as Self;
-    u32 => U32, |x| x as Self, |at| at as Self;
-    bf16 => BF16, |x| Self::from_f32(x as f32), |at| Self::from_f32(at as f32);
-    f16 => F16, |x| Self::from_f32(x as f32), |at| Self::from_f32(at as f32);
-    f32 => F32, |x| x as Self, |at| at as Self;
-    f64 => F64, |x| x as Self, |at| at as Self;
-}
+for_each_dtype!([elements]);
 
 /// The dtype and shape of a tensor. The display of an `AbstractArray` is, for instance, `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bits;
 pub(crate) mod combine;
+pub mod data;
 pub mod divided;
 pub mod dtype;
 pub(crate) mod elementary;

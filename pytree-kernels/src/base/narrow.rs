@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use pytree_base::dtype::NumberKind;
 
-use crate::base::array::{Array, Data, reused, reused_bits};
+use crate::base::array::{Array, reused, reused_bits};
 use crate::base::bits::{Bits, with_bits};
+use crate::base::data::Data;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::leaf;
 

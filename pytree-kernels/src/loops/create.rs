@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::base::array::{Array, fill, reserved, reused_bits, with_type};
+use crate::base::array::{Array, fill, reserved, reused_bits};
 use crate::base::bits::with_bits;
+use crate::base::data::with_type;
 use crate::base::dtype::{ArrayElement, DType};
 
 /// Returns an array with all elements equal to a number.

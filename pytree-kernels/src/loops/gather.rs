@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
-use crate::base::array::{Array, Data};
+use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
 use crate::base::combine::{Number, Ordered, with_number, with_ordered};
+use crate::base::data::Data;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::leaf;
 use crate::base::narrow::{Half, narrowed, widened};

@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::base::array::{Array, reserved, with_type};
+use crate::base::array::{Array, reserved};
+use crate::base::data::with_type;
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::threads::share_rows;
 

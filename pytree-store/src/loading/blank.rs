@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use half::{bf16, f16};
 use ndarray::ArrayD;
+use pytree_base::for_each_element_type;
 use pytree_core::leaf::{ArrayLeaf, LeafError, ReadRegion};
 use pytree_core::{ArrayInfo, Element, ElementType, Leaf};
 use safetensors::tensor::TensorInfo;
@@ -44,14 +44,14 @@ impl ArrayLeaf for Described {
     }
     fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
         macro_rules! array {
-            ($($dtype:ident $element:ty)*) => {
+            ($([$kind:ident $dtype:ident $element:ty])*) => {
                 match self.0.element {
                     $(ElementType::$dtype => self.array::<$element>(read),)*
                     other => Err(format!("ndarray has no elements of the dtype {other}").into()),
                 }
             };
         }
-        array!(Bool bool I8 i8 I16 i16 I32 i32 I64 i64 U8 u8 U16 u16 U32 u32 U64 u64 BF16 bf16 F16 f16 F32 f32 F64 f64)
+        for_each_element_type!([array])
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nested arrays, vectors and slices of numbers: the shapes, and the numbers in row-major order.
 
-use half::{bf16, f16};
+use pytree_base::for_each_dtype;
 use pytree_core::Element;
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 
@@ -95,7 +95,7 @@ impl<T: NestedArray> NestedArray for Vec<T> {
 }
 
 macro_rules! numbers {
-    ($($number:ty => $dtype:ident),*) => {$(
+    ($([$kind:ident $dtype:ident $number:ty])*) => {$(
         impl TensorElement for $number {
             const DTYPE: DType = DType::$dtype;
         }
@@ -123,10 +123,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(
-    bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, bf16 => BF16, f16 => F16,
-    f32 => F32, f64 => F64
-);
+for_each_dtype!([numbers]);
 
 /// Copies the numbers of items. Each item must have the given shape.
 pub(crate) fn numbers_of<T: NestedArray>(

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Data, row_major_strides};
+use pytree_kernels::base::array::{Array, row_major_strides};
+use pytree_kernels::base::data::Data;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
 use pytree_kernels::loops::strided::{gather, joined_axes};

@@ -7,7 +7,8 @@ mod numbers;
 
 use std::fmt;
 
-use pytree_kernels::base::array::{Array, Data};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::data::Data;
 
 use self::numbers::{Format, Style, f16_text, item, scalar};
 use crate::base::error::TensorError;

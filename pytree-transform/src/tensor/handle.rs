@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
 use pytree_core::{ArrayLeaf, MappedAxis};
 use pytree_derive::panicking_twin;
-use pytree_kernels::base::array::{Array, fits_memory, with_type};
+use pytree_kernels::base::array::{Array, fits_memory};
+use pytree_kernels::base::data::with_type;
 use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
 
 use crate::base::error::TensorError;

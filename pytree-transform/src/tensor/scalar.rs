@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
+use pytree_base::for_each_element_type;
 use pytree_kernels::base::dtype::DType;
 
 use crate::tensor::Tensor;
@@ -28,17 +28,29 @@ enum Value {
     Float(f64),
 }
 
+/// Returns the value of a number.
+macro_rules! value {
+    (bool $number:expr) => {
+        Value::Integer($number.into())
+    };
+    (integer $number:expr) => {
+        Value::Integer($number.into())
+    };
+    ($float:ident $number:expr) => {
+        Value::Float($number.into())
+    };
+}
+
 macro_rules! scalars {
-    ($variant:ident: $($number:ty),*) => {$(
+    ($([$kind:ident $dtype:ident $number:ty])*) => {$(
         impl From<$number> for Scalar {
             fn from(number: $number) -> Self {
-                Self(Value::$variant(number.into()))
+                Self(value!($kind number))
             }
         }
     )*};
 }
-scalars!(Integer: bool, i8, i16, i32, i64, u8, u16, u32, u64);
-scalars!(Float: f32, f64, bf16, f16);
+for_each_element_type!([scalars]);
 
 pytree_base::conversions! { Scalar:
     [] usize, |number| Self::from(number as u64);

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::ops::Range;
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
 use ndarray::{Array, Dimension};
+use pytree_base::for_each_element_type;
 
 use super::{ArrayInfo, Element, ElementType, Leaf};
 
@@ -74,28 +73,21 @@ pub type FillBytes<'f> = dyn FnMut(&mut [u8]) -> Result<(), LeafError> + 'f;
 
 /// Implements [`Element`] for numbers that are their bytes, where every pattern of bytes is a number.
 macro_rules! plain {
-    ($($number:ty => $dtype:ident, $bits:expr, $bits_mut:expr;)*) => {$(
+    ([bool $bool:ident bool] $([$kind:ident $dtype:ident $number:ty])*) => {$(
         impl Element for $number {
             const TYPE: ElementType = ElementType::$dtype;
             fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
-                Ok(bytemuck::cast_slice($bits(elements)))
+                Ok(bytemuck::cast_slice(elements))
             }
             fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
                 let mut elements = vec![Self::default(); count];
-                fill(bytemuck::cast_slice_mut($bits_mut(&mut elements[..])))?;
+                fill(bytemuck::cast_slice_mut(&mut elements))?;
                 Ok(elements)
             }
         }
     )*};
-    ($($number:ident => $dtype:ident)*) => {
-        plain!($($number => $dtype, <[$number]>::as_ref, <[$number]>::as_mut;)*);
-    };
 }
-plain!(i8 => I8 i16 => I16 i32 => I32 i64 => I64 u8 => U8 u16 => U16 u32 => U32 u64 => U64 f32 => F32 f64 => F64);
-plain! {
-    bf16 => BF16, <[bf16]>::reinterpret_cast, <[bf16]>::reinterpret_cast_mut;
-    f16 => F16, <[f16]>::reinterpret_cast, <[f16]>::reinterpret_cast_mut;
-}
+for_each_element_type!([plain]);
 
 impl Element for bool {
     const TYPE: ElementType = ElementType::Bool;

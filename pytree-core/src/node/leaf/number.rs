@@ -3,15 +3,16 @@
 use std::any::Any;
 use std::fmt;
 
-use half::{bf16, f16};
+use pytree_base::dtype::ElementType;
+use pytree_base::for_each_element_type;
 
 use super::Leaf;
 
 /// A number of any element type, stored without loss, with the name of its type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    Integer(i128, &'static str),
-    Float(f64, &'static str),
+    Integer(i128, ElementType),
+    Float(f64, ElementType),
 }
 
 /// The outcome of a conversion.
@@ -28,23 +29,28 @@ impl Number {
     /// Returns the leaf as a number, or `None` if the leaf is not a number.
     pub(crate) fn of(leaf: &dyn Leaf) -> Option<Self> {
         macro_rules! attempt {
-            ($($integer:ident)*; $($float:ident)*) => {
-                $(if let Some(&number) = leaf.downcast_ref::<$integer>() {
-                    return Some(Self::Integer(number.into(), stringify!($integer)));
-                })*
-                $(if let Some(&number) = leaf.downcast_ref::<$float>() {
-                    return Some(Self::Float(f64::from(number), stringify!($float)));
+            ([bool $bool:ident bool] $([$kind:ident $dtype:ident $type:ty])*) => {
+                $(if let Some(&number) = leaf.downcast_ref::<$type>() {
+                    return Some(of!($kind $dtype number));
                 })*
             };
         }
-        attempt!(i8 i16 i32 i64 u8 u16 u32 u64; bf16 f16 f32 f64);
+        macro_rules! of {
+            (integer $dtype:ident $number:expr) => {
+                Self::Integer($number.into(), ElementType::$dtype)
+            };
+            ($float:ident $dtype:ident $number:expr) => {
+                Self::Float(f64::from($number), ElementType::$dtype)
+            };
+        }
+        for_each_element_type!([attempt]);
         None
     }
 
     /// Returns the name of the number's type.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
-            Self::Integer(_, name) | Self::Float(_, name) => name,
+            Self::Integer(_, dtype) | Self::Float(_, dtype) => dtype.name(),
         }
     }
 
@@ -62,33 +68,37 @@ impl Number {
                 None => Conversion::DoesNotFit,
             }
         }
+        macro_rules! equal {
+            (integer $type:ty) => {
+                match self {
+                    Self::Integer(value, _) => value.try_into().ok(),
+                    Self::Float(..) => None,
+                }
+            };
+            ($float:ident $type:ty) => {
+                self.as_f64().and_then(|wide| {
+                    let narrow: $type = narrowed!($float $type, wide);
+                    let same = f64::from(narrow).to_bits() == wide.to_bits() || wide.is_nan();
+                    same.then_some(narrow)
+                })
+            };
+        }
+        macro_rules! narrowed {
+            (half $type:ty, $wide:expr) => {
+                <$type>::from_f64($wide)
+            };
+            (float $type:ty, $wide:expr) => {
+                $wide as $type
+            };
+        }
         macro_rules! attempt {
-            ($($integer:ident)*) => {
-                $(if let Some(slot) = slot.downcast_mut::<Option<$integer>>() {
-                    return fill(slot, match self {
-                        Self::Integer(value, _) => value.try_into().ok(),
-                        Self::Float(..) => None,
-                    });
+            ([bool $bool:ident bool] $([$kind:ident $dtype:ident $type:ty])*) => {
+                $(if let Some(slot) = slot.downcast_mut::<Option<$type>>() {
+                    return fill(slot, equal!($kind $type));
                 })*
             };
         }
-        attempt!(i8 i16 i32 i64 u8 u16 u32 u64);
-        if let Some(slot) = slot.downcast_mut::<Option<f64>>() {
-            return fill(slot, self.as_f64());
-        }
-        macro_rules! attempt_float {
-            ($($float:ty: $narrowed:expr;)*) => {
-                $(if let Some(slot) = slot.downcast_mut::<Option<$float>>() {
-                    let equal = self.as_f64().and_then(|wide| {
-                        let narrow: $float = $narrowed(wide);
-                        let same = f64::from(narrow).to_bits() == wide.to_bits() || wide.is_nan();
-                        same.then_some(narrow)
-                    });
-                    return fill(slot, equal);
-                })*
-            };
-        }
-        attempt_float!(f32: |wide| wide as f32; bf16: bf16::from_f64; f16: f16::from_f64;);
+        for_each_element_type!([attempt]);
         Conversion::NotANumber
     }
 

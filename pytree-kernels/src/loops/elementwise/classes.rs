@@ -5,7 +5,8 @@
 
 use pytree_base::bug::bug;
 
-use crate::base::array::{Array, Data};
+use crate::base::array::Array;
+use crate::base::data::Data;
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::base::target::Target;

@@ -4,8 +4,9 @@ use pytree_base::bug::expect_some;
 
 use super::pass::{PER_NANOSECOND, Pass, run};
 use super::reduce::{Extremum, extrema};
-use crate::base::array::{Array, reserved, with_type, with_wide};
+use crate::base::array::{Array, reserved};
 use crate::base::combine::{Combine, Max, Min, Ordered};
+use crate::base::data::{with_type, with_wide};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::narrow::is_narrow;
 use crate::base::shape::without_axes;

@@ -3,8 +3,9 @@
 use super::groups::folded;
 use super::pass::run;
 use super::truth::truths;
-use crate::base::array::{Array, with_wide};
+use crate::base::array::Array;
 use crate::base::combine::{And, Combine, Max, Min, Number, Or, Prod, Sum, with_number};
+use crate::base::data::with_wide;
 use crate::base::dtype::DType;
 use crate::base::narrow::wide;
 

@@ -2,8 +2,10 @@
 //! width.
 
 use half::{bf16, f16};
+use pytree_base::for_each_dtype;
 use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
-use pytree_kernels::base::array::{Array, Data};
+use pytree_kernels::base::array::Array;
+use pytree_kernels::base::data::Data;
 use pytree_kernels::base::dtype::DType;
 
 use super::PRECISION;
@@ -212,56 +214,47 @@ pub(super) fn item(array: &Array, position: usize, style: Style) -> Item {
             value.to_string()
         })
     };
-    match array.data() {
-        Data::Bool(elements) => {
-            Item::Text(if elements[position] { "True" } else { "False" }.to_owned())
+    let float = |value: f64, scientific: String| {
+        if style.is_given() {
+            Item::Text(style.write(value, &scientific))
+        } else {
+            Item::Float(Float { value, scientific })
         }
-        Data::I8(elements) => integer(elements[position].into()),
-        Data::I16(elements) => integer(elements[position].into()),
-        Data::I32(elements) => integer(elements[position].into()),
-        Data::I64(elements) => integer(elements[position]),
-        Data::U8(elements) => integer(elements[position].into()),
-        Data::U16(elements) => integer(elements[position].into()),
-        Data::U32(elements) => integer(elements[position].into()),
-        Data::BF16(elements) if style.is_given() => {
-            let value = elements[position].to_f32();
-            Item::Text(style.write(value.into(), &format!("{value:e}")))
-        }
-        Data::BF16(elements) => Item::Text(bf16_text(elements[position])),
-        Data::F16(elements) if style.is_given() => {
-            let value = elements[position];
-            Item::Text(style.write(value.into(), &shortest_f16(value)))
-        }
-        Data::F16(elements) => {
-            let value = elements[position];
-            Item::Float(Float {
-                value: value.into(),
-                scientific: shortest_f16(value),
-            })
-        }
-        Data::F32(elements) if style.is_given() => {
-            let value = elements[position];
-            Item::Text(style.write(value.into(), &format!("{value:e}")))
-        }
-        Data::F64(elements) if style.is_given() => {
-            let value = elements[position];
-            Item::Text(style.write(value, &format!("{value:e}")))
-        }
-        Data::F32(elements) => {
-            let value = elements[position];
-            Item::Float(Float {
-                value: f64::from(value),
-                scientific: format!("{value:e}"),
-            })
-        }
-        Data::F64(elements) => {
-            let value = elements[position];
-            Item::Float(Float {
-                value,
-                scientific: format!("{value:e}"),
-            })
-        }
+    };
+    macro_rules! text {
+        (Bool $value:expr) => {
+            Item::Text(if $value { "True" } else { "False" }.to_owned())
+        };
+        (BF16 $value:expr) => {
+            match style.is_given() {
+                true => float($value.into(), format!("{:e}", $value.to_f32())),
+                false => Item::Text(bf16_text($value)),
+            }
+        };
+        (F16 $value:expr) => {
+            float($value.into(), shortest_f16($value))
+        };
+        (float $value:expr) => {
+            float($value.into(), format!("{:e}", $value))
+        };
+        (integer $value:expr) => {
+            integer($value.into())
+        };
     }
+    macro_rules! texts {
+        ($([$kind:ident $dtype:ident $type:ty])*) => {
+            match array.data() {
+                $(Data::$dtype(elements) => row!($kind $dtype elements[position]),)*
+            }
+        };
+    }
+    // Bools and halves have a text for each dtype.
+    macro_rules! row {
+        (bool $dtype:ident $value:expr) => { text!($dtype $value) };
+        (half $dtype:ident $value:expr) => { text!($dtype $value) };
+        ($kind:ident $dtype:ident $value:expr) => { text!($kind $value) };
+    }
+    for_each_dtype!([texts])
 }
 
 impl Format {

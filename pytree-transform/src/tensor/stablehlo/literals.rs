@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use half::{bf16, f16};
-use pytree_kernels::base::array::{Array, with_type};
+use pytree_base::for_each_dtype;
+use pytree_kernels::base::array::Array;
 use pytree_kernels::base::bits::with_bits;
+use pytree_kernels::base::data::with_type;
 use pytree_kernels::base::dtype::{ArrayElement, DType};
 
 use crate::tensor::stablehlo::types::write_type;
@@ -50,19 +51,20 @@ fn write_hexadecimal(text: &mut String, bytes: &[u8]) {
     }
 }
 
-impl Literal for bool {
-    fn write(self, text: &mut String) {
-        text.push_str(if self { "true" } else { "false" });
-    }
+macro_rules! literal {
+    (bool $type:ty) => {
+        impl Literal for $type {
+            fn write(self, text: &mut String) {
+                text.push_str(if self { "true" } else { "false" });
+            }
 
-    fn write_bytes(self, text: &mut String) {
-        write_hexadecimal(text, &[u8::from(self)]);
-    }
-}
-
-macro_rules! integer_literals {
-    ($($integer:ty),*) => {$(
-        impl Literal for $integer {
+            fn write_bytes(self, text: &mut String) {
+                write_hexadecimal(text, &[u8::from(self)]);
+            }
+        }
+    };
+    (integer $type:ty) => {
+        impl Literal for $type {
             fn write(self, text: &mut String) {
                 let _ = write!(text, "{self}");
             }
@@ -71,18 +73,9 @@ macro_rules! integer_literals {
                 write_hexadecimal(text, &self.to_le_bytes());
             }
         }
-    )*};
-}
-integer_literals!(i8, i16, i32, i64, u8, u16, u32);
-
-macro_rules! float_literals {
-    ($($float:ty => $from_f64:expr),*) => {$(
-        #[allow(
-            clippy::cast_possible_truncation,
-            trivial_numeric_casts,
-            reason = "a reader of the text rounds an f64 to the type in the same way"
-        )]
-        impl Literal for $float {
+    };
+    ($float:ident $type:ty) => {
+        impl Literal for $type {
             fn write(self, text: &mut String) {
                 let start = text.len();
                 let _ = write!(text, "{self:?}");
@@ -95,7 +88,8 @@ macro_rules! float_literals {
                     None if !written.contains('.') => text.push_str(".0"),
                     _ => {}
                 }
-                let read = text[start..].parse::<f64>().map($from_f64);
+                // A reader of the text rounds an f64 to the type in the same way.
+                let read = text[start..].parse().map(rounded!($float));
                 if !self.is_finite() || read.map(Self::to_bits) != Ok(self.to_bits()) {
                     text.truncate(start);
                     text.push_str("0x");
@@ -107,14 +101,25 @@ macro_rules! float_literals {
                 write_hexadecimal(text, &self.to_le_bytes());
             }
         }
-    )*};
+    };
 }
-float_literals!(
-    bf16 => bf16::from_f64,
-    f16 => f16::from_f64,
-    f32 => |number| number as f32,
-    f64 => |number| number
-);
+
+/// Returns a function that rounds an f64 to a float type.
+macro_rules! rounded {
+    (half) => {
+        Self::from_f64
+    };
+    (float) => {
+        |number: f64| number as Self
+    };
+}
+
+macro_rules! literals {
+    ($([$kind:ident $dtype:ident $type:ty])*) => {
+        $(literal!($kind $type);)*
+    };
+}
+for_each_dtype!([literals]);
 
 /// Returns whether a constant is part of the text: whether it is short or all its elements are equal.
 pub(super) fn is_literal(array: &Array) -> bool {

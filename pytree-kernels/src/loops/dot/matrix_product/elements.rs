@@ -1,6 +1,5 @@
 //! The element types of products, and the kernel of each.
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::half::{Widened, half_product};
@@ -262,10 +261,10 @@ macro_rules! half_stored {
                 None
             }
             fn widen(elements: &[Self], numbers: &mut [f32]) {
-                $of.widen(elements.reinterpret_cast(), numbers);
+                $of.widen(bytemuck::cast_slice(elements), numbers);
             }
             fn narrow(sums: &[f32], elements: &mut [Self]) {
-                $of.narrow(sums, elements.reinterpret_cast_mut());
+                $of.narrow(sums, bytemuck::cast_slice_mut(elements));
             }
             float_products!($product);
         }
@@ -298,7 +297,7 @@ fn bf16_product(
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(product) = tiles::product() {
-        let [left, right] = [left, right].map(HalfFloatSliceExt::reinterpret_cast);
+        let [left, right] = [left, right].map(bytemuck::cast_slice);
         return product(loops, left, right, target, write);
     }
     half_product::<Widened<bf16>, _>(loops, left, right, target, write);
