@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use pytree_base::bug::expect_some;
 use pytree_core::tree;
 use pytree_transform::Tensor;
 
@@ -67,64 +68,48 @@ impl<S: Source> Plan<S> {
 /// The maximum number of batches that a thread prepares. The queue has memory for all of them from the start.
 const MOST: usize = 1 << 12;
 
+/// A batch without its type, so that the queue and the thread are compiled once.
+type Prepared = Result<Box<dyn Any + Send>, DataError>;
+
 /// Where the batches of an iterator come from.
 pub(super) enum Supply<S: Source> {
     /// The consumer reads each batch itself.
     Direct(Plan<S>),
     /// A thread reads the batches. It ends after the last batch, after an error, or when the receiver is dropped.
-    Thread(Receiver<Result<S::Example, DataError>>),
+    Thread(Receiver<Prepared>),
 }
 
 impl<S: Source> Supply<S> {
     /// Starts a thread that prepares up to `ahead` batches. Without threads, as on wasm, the consumer reads the batches.
     pub(super) fn new(plan: Plan<S>, ahead: usize) -> Self {
         let ahead = ahead.min(plan.batches.len()).min(MOST);
+        // A queue of length `ahead - 1`, and one batch that the thread holds until there is room.
         let Some(queued) = ahead.checked_sub(1) else {
             return Self::Direct(plan);
         };
-        // A queue of length `ahead - 1`, and one batch that the thread holds until there is room.
-        let (sender, receiver) = sync_channel(queued);
-        let copy = Plan {
+        let mut copy = Plan {
             source: Arc::clone(&plan.source),
             order: plan.order.clone(),
             batches: plan.batches.clone(),
             ..plan
         };
-        let work = move || {
-            let mut plan = plan;
-            loop {
-                // An unwinding source is not used again.
-                let batch = catch_unwind(AssertUnwindSafe(|| plan.next()));
-                let batch = batch.unwrap_or_else(|payload| {
-                    let example = running_example();
-                    let message = message(&*payload);
-                    // The destructor of a payload may panic, too. Then this thread would end without a message.
-                    std::mem::forget(payload);
-                    Some(Err(DataError::Panicked {
-                        what: example.map_or_else(String::new, |at| format!("example {at}")),
-                        message,
-                    }))
-                });
-                let Some(batch) = batch else { return };
-                let failed = batch.is_err();
-                // Sending fails if the consumer has dropped the receiver.
-                if sender.send(batch).is_err() || failed {
-                    return;
-                }
-            }
+        let next = move || {
+            Some(
+                copy.next()?
+                    .map(|batch| -> Box<dyn Any + Send> { Box::new(batch) }),
+            )
         };
-        let name = "pytree-prefetch".to_owned();
-        match thread::Builder::new().name(name).spawn(work) {
-            Ok(_) => Self::Thread(receiver),
-            Err(_) => Self::Direct(copy),
-        }
+        started(Box::new(next), queued).map_or(Self::Direct(plan), Self::Thread)
     }
 
     /// Returns the next batch of those that are still to be read.
     pub(super) fn next(&mut self) -> Result<S::Example, DataError> {
         let next = match self {
             Self::Direct(plan) => plan.next(),
-            Self::Thread(receiver) => receiver.recv().ok(),
+            Self::Thread(receiver) => receiver.recv().ok().map(|batch| {
+                let batch = batch?.downcast().ok();
+                Ok(*expect_some(batch, "a batch of the source"))
+            }),
         };
         next.unwrap_or_else(|| {
             Err(DataError::Ended {
@@ -132,6 +117,39 @@ impl<S: Source> Supply<S> {
             })
         })
     }
+}
+
+/// Starts a thread that reads batches by `next` until there is none. Returns `None` if there are no threads.
+fn started(
+    mut next: Box<dyn FnMut() -> Option<Prepared> + Send>,
+    queued: usize,
+) -> Option<Receiver<Prepared>> {
+    let (sender, receiver) = sync_channel(queued);
+    let work = move || {
+        loop {
+            // An unwinding source is not used again.
+            let batch = catch_unwind(AssertUnwindSafe(&mut next));
+            let batch = batch.unwrap_or_else(|payload| {
+                let example = running_example();
+                let message = message(&*payload);
+                // The destructor of a payload may panic, too. Then this thread would end without a message.
+                std::mem::forget(payload);
+                Some(Err(DataError::Panicked {
+                    what: example.map_or_else(String::new, |at| format!("example {at}")),
+                    message,
+                }))
+            });
+            let Some(batch) = batch else { return };
+            let failed = batch.is_err();
+            // Sending fails if the consumer has dropped the receiver.
+            if sender.send(batch).is_err() || failed {
+                return;
+            }
+        }
+    };
+    let name = "pytree-prefetch".to_owned();
+    thread::Builder::new().name(name).spawn(work).ok()?;
+    Some(receiver)
 }
 
 /// Returns the text of a panic.

@@ -3,7 +3,6 @@
 pub(crate) mod axis_names;
 pub(crate) mod device_error;
 pub(crate) mod error;
-pub(crate) mod few;
 pub(crate) mod nested;
 pub(crate) mod sync;
 pub(crate) mod text_layout;

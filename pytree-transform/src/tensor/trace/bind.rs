@@ -19,7 +19,6 @@ use pytree_kernels::base::pattern::{Pattern, common_shape};
 use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_too_large};
-use crate::base::few::few;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
@@ -45,7 +44,8 @@ pub(crate) fn bind(
             primitive.bind_under(condition.0.as_ref(), operands)
         });
     }
-    let infos: SmallVec<[&AbstractArray; 4]> = few(operands.iter().map(|operand| operand.info()));
+    let infos: SmallVec<[&AbstractArray; 4]> =
+        operands.iter().map(|operand| operand.info()).collect();
     let names = primitive.axis_names();
     if !names.is_empty() {
         check_axes(primitive, &infos)?;
@@ -137,7 +137,7 @@ pub(crate) fn bind_repeating(
         Some(other.info())
     };
     let owned: SmallVec<[AbstractArray; 3]>;
-    let mut infos: SmallVec<[&AbstractArray; 3]> = few(operands.iter().filter_map(repeated));
+    let mut infos: SmallVec<[&AbstractArray; 3]> = operands.iter().filter_map(repeated).collect();
     if infos.len() < operands.len() {
         let repeated = |operand: &&Tensor| AbstractArray::new(operand.dtype(), &shape);
         owned = operands.iter().map(repeated).collect();
@@ -178,8 +178,8 @@ pub(crate) fn overwriting<const N: usize>(
     {
         return Err(operands);
     }
-    let arrays = few(operands.into_iter().filter_map(Tensor::into_array));
-    let results = evaluation::evaluate(primitive, arrays);
+    let arrays = operands.into_iter().filter_map(Tensor::into_array);
+    let results = evaluation::evaluate(primitive, arrays.collect());
     Ok(Tensor::from_array(first(results)))
 }
 
@@ -251,9 +251,10 @@ fn evaluate(
     operands: &[&Tensor],
     line: &'static Location<'static>,
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let value =
-        |operand: &&Tensor| expect_some(operand.array().cloned(), "a value for each operand");
-    let operands: Operands = few(operands.iter().map(value));
+    let operands: Operands = operands
+        .iter()
+        .map(|operand| expect_some(operand.array().cloned(), "a value for each operand"))
+        .collect();
     let results = or_too_large(
         || primitive.name(),
         || {
@@ -264,7 +265,7 @@ fn evaluate(
             }
         },
     )?;
-    Ok(few(results.into_iter().map(Tensor::from_array)))
+    Ok(results.into_iter().map(Tensor::from_array).collect())
 }
 
 fn interpret(
@@ -374,13 +375,19 @@ fn record(
     payload: impl Fn(Variable) -> Payload,
 ) -> Outputs<Tensor> {
     let mut builder = builder.borrow_mut();
-    let inputs = few(operands.iter().map(|operand| match operand.tracer() {
-        Some(tracer) if tracer.place.id == trace.id => tracer.payload.variable(),
-        _ => builder.constant(operand),
-    }));
+    let inputs = operands
+        .iter()
+        .map(|operand| match operand.tracer() {
+            Some(tracer) if tracer.place.id == trace.id => tracer.payload.variable(),
+            _ => builder.constant(operand),
+        })
+        .collect();
     let outputs = builder.equation(primitive.to_shared(), inputs, results, line);
-    let outputs = outputs.into_iter().zip(results);
-    few(outputs.map(|(variable, info)| trace.tensor(info.clone(), payload(variable))))
+    outputs
+        .into_iter()
+        .zip(results)
+        .map(|(variable, info)| trace.tensor(info.clone(), payload(variable)))
+        .collect()
 }
 
 /// A guard that hides the trace level of a running rule, and all levels above, from the tensors that the rule creates.
