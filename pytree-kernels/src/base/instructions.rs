@@ -188,3 +188,28 @@ pub(crate) fn run_fused_leaf<R>(body: impl FnOnce() -> R) -> R {
 pub(crate) fn run_fused_leaf<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// The system says what the processor has.
+    #[test]
+    fn widest_instructions_are_chosen() {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = text.lines().find(|line| line.starts_with("flags")).unwrap();
+        let has = |names: &str| {
+            names
+                .split(' ')
+                .all(|it| flags.split(' ').any(|flag| flag == it))
+        };
+        let expected = if are_portable() || !has("avx2 fma bmi1 bmi2 abm popcnt") {
+            Instructions::Portable
+        } else if has("avx512f avx512bw avx512cd avx512dq avx512vl") {
+            Instructions::V4
+        } else {
+            Instructions::V3
+        };
+        assert_eq!(instructions(), expected);
+    }
+}

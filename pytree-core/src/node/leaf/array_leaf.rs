@@ -130,8 +130,11 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> ArrayLeaf for Array<T, D>
         if let Some(elements) = self.as_slice() {
             return Ok(Cow::Borrowed(T::bytes_of(elements)?));
         }
-        let elements: Vec<T> = self.iter().copied().collect();
-        Ok(Cow::Owned(T::bytes_of(&elements)?.to_vec()))
+        let mut bytes = Vec::new();
+        for element in self {
+            bytes.extend_from_slice(T::bytes_of(std::slice::from_ref(element))?);
+        }
+        Ok(Cow::Owned(bytes))
     }
     fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
         let whole: Vec<Range<usize>> = self.shape().iter().map(|&length| 0..length).collect();
