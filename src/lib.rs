@@ -40,13 +40,15 @@ pub use pytree_core as core;
 
 // Re-exports the traits without the derive macros of the same names. The crate's own macros with these names are
 // re-exported below.
+#[cfg(feature = "candle011")]
+pub use pytree_core::candle011;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
-    Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType, PathKey,
-    PytreeOf, Ref, ReferenceError, SelectPart, Selector, ShapeError, ShapeMismatch, Shared, Tree,
-    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, arrays, at, at_each, axes, depth, diff,
-    edit, graph, kind, lint, match_structure, nodes, partition, refs, tree,
+    Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, Mixed, ModelDiff, ModuleType, Opaque,
+    PathKey, PytreeOf, Ref, ReferenceError, SelectPart, Selector, ShapeError, ShapeMismatch,
+    Shared, Tree, TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, arrays, at, at_each, axes,
+    depth, diff, edit, graph, kind, lint, match_structure, mixed, nodes, partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,

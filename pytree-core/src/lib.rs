@@ -9,6 +9,7 @@ extern crate self as pytree_core;
 
 mod base;
 mod contract;
+mod foreign;
 mod module;
 mod node;
 mod notations;
@@ -29,6 +30,9 @@ pub use crate::contract::flatten::Sharing;
 pub use crate::contract::handles::AnyReference;
 pub use crate::contract::pytree::{Pytree, PytreeOf, ReferenceNode, SharedNode, Visit, Visitor};
 pub use crate::contract::unflatten::{Contents, Unflattener};
+#[cfg(feature = "candle011")]
+pub use crate::foreign::candle011;
+pub use crate::foreign::opaque::Opaque;
 pub use crate::module::annotated::{Annotated, Metadata};
 pub use crate::module::dynamic_module::DynamicModule;
 pub use crate::module::freeze::Freeze;
@@ -54,6 +58,7 @@ pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;
 pub use crate::trees::functions::match_structure;
+pub use crate::trees::mixed::{Mixed, mixed};
 pub use crate::trees::partition::Partition;
 pub use crate::trees::select_part::SelectPart;
 pub use crate::trees::{filter, graph, partition, tree};

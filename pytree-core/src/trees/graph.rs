@@ -27,6 +27,7 @@
 
 use pytree_base::bug::expect_some;
 
+pub use super::convert::{ConvertError, convert};
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;

@@ -367,7 +367,7 @@ impl<T: TensorElement, D: Dimension> From<NdArray<T, D>> for Tensor {
         let shape = array.shape().to_vec();
         let elements = if array.is_standard_layout() {
             let (elements, offset) = array.into_raw_vec_and_offset();
-            let length = shape.iter().product();
+            let length: usize = shape.iter().product();
             match offset {
                 Some(offset) if offset > 0 || elements.len() != length => {
                     elements[offset..offset + length].to_vec()

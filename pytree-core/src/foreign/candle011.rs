@@ -1,0 +1,269 @@
+//! Tensors of [candle](https://docs.rs/candle-core/0.11) 0.11 as leaves: the feature `candle011`. It needs Rust 1.90 or later, as this crate does.
+//!
+//! A [`Tensor`] or a [`Var`] is a parameter or a state of a module. Everything that works on models works on theirs: filters, parts by path,
+//! maps, averages, edits, summaries, sharing and files. `Tensor` leaves and `Var` leaves in one model have two types; see
+//! [`mixed`].
+//!
+//! A tensor that is a variable, as `VarBuilder` makes them for training, is one here, too.
+//!
+//! # Examples
+//! A layer is trained while another one is frozen:
+//! ```
+//! use candle_core::{DType, Device, Result, Tensor, Var};
+//! use pytree_core::{Filter, Module, candle011};
+//!
+//! #[derive(Module, Clone, Debug)]
+//! struct Linear {
+//!     #[param]
+//!     weight: Var,
+//!     #[param]
+//!     bias: Var,
+//! }
+//!
+//! #[derive(Module, Clone, Debug)]
+//! struct Model {
+//!     base: Linear,
+//!     head: Linear,
+//! }
+//!
+//! let linear = || -> Result<Linear> {
+//!     let weight = Var::ones((2, 2), DType::F32, &Device::Cpu)?;
+//!     Ok(Linear { weight, bias: Var::zeros(2, DType::F32, &Device::Cpu)? })
+//! };
+//! let model = Model { base: linear()?, head: linear()? };
+//! let x = Tensor::ones((1, 2), DType::F32, &Device::Cpu)?;
+//! let y = x.matmul(&model.base.weight)?.broadcast_add(&model.base.bias)?;
+//! let y = y.matmul(&model.head.weight)?.broadcast_add(&model.head.bias)?;
+//!
+//! // The variables for any optimizer of candle, and the gradient as a part of the model.
+//! let head = Filter::path("head");
+//! assert_eq!(candle011::params(&model, &head)?.len(), 2);
+//! let gradient = candle011::gradient(&model, &y.sum_all()?.backward()?)?;
+//! assert_eq!(gradient["head.weight"].to_vec2::<f32>()?, [[2.0, 2.0], [2.0, 2.0]]);
+//! assert_eq!(gradient.filter(&head)?.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use candle_core011::backprop::GradStore;
+use candle_core011::{DType, Tensor, Var, WithDType};
+use pytree_base::dtype::ElementType;
+
+use crate::base::error::{LeafMismatch, TreeError};
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::{AnyLeaf, ArrayInfo, ArrayLeaf, Leaf, LeafError, ReadRegion};
+use crate::trees::convert::ConvertError;
+use crate::trees::dynamic::Tree;
+use crate::trees::filter::Filter;
+use crate::trees::graph;
+use crate::trees::mixed::mixed;
+use crate::trees::partition::Partition;
+use crate::{__leaf_is_pytree, __leaf_methods, leaf_field};
+
+/// Returns the dtype, or `None` if leaves have no such dtype.
+fn element_of(tensor: &Tensor) -> Option<ElementType> {
+    ElementType::from_name(tensor.dtype().as_str())
+}
+
+/// Returns the elements in row-major order as bytes in the byte order of the host.
+fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, LeafError> {
+    fn typed<T: WithDType + bytemuck::NoUninit>(tensor: &Tensor) -> Result<Vec<u8>, LeafError> {
+        let elements = tensor.flatten_all()?.to_vec1::<T>()?;
+        Ok(bytemuck::cast_slice(&elements).to_vec())
+    }
+    match tensor.dtype() {
+        DType::U8 => typed::<u8>(tensor),
+        DType::U32 => typed::<u32>(tensor),
+        DType::I16 => typed::<i16>(tensor),
+        DType::I32 => typed::<i32>(tensor),
+        DType::I64 => typed::<i64>(tensor),
+        DType::BF16 => typed::<half::bf16>(tensor),
+        DType::F16 => typed::<half::f16>(tensor),
+        DType::F32 => typed::<f32>(tensor),
+        DType::F64 => typed::<f64>(tensor),
+        other => Err(format!("leaves have no dtype `{}`", other.as_str()).into()),
+    }
+}
+
+/// Returns the elements as numbers.
+fn values_of(tensor: &Tensor) -> Option<Vec<f64>> {
+    let wide = tensor.to_dtype(DType::F64).ok()?;
+    wide.flatten_all().ok()?.to_vec1().ok()
+}
+
+/// Returns a tensor on the same device, with the same dtype and shape, and with the elements that `read` writes.
+fn refilled(tensor: &Tensor, read: &mut ReadRegion<'_>) -> Result<Tensor, LeafError> {
+    let whole: Vec<Range<usize>> = tensor.dims().iter().map(|&length| 0..length).collect();
+    let mut bytes = vec![0; tensor.elem_count() * tensor.dtype().size_in_bytes()];
+    read(&whole, &mut bytes)?;
+    let filled = Tensor::from_raw_buffer(&bytes, tensor.dtype(), tensor.dims(), tensor.device())?;
+    // A variable stays one.
+    Ok(match tensor.is_variable() {
+        true => Var::from_tensor(&filled)?.into_inner(),
+        false => filled,
+    })
+}
+
+/// Implements the traits of a leaf for a type of candle, with its tensor and with the conversion from a tensor.
+macro_rules! leaf {
+    ($type:ty, |$leaf:ident| $tensor:expr, |$new:ident| $from:expr) => {
+        impl Leaf for $type {
+            __leaf_methods!();
+            fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+                element_of(self).map(|_| self as &dyn ArrayLeaf)
+            }
+            fn values(&self) -> Option<Vec<f64>> {
+                values_of(self)
+            }
+            fn storage_identity(&self) -> Option<usize> {
+                let (storage, _) = self.storage_and_layout();
+                Some(std::ptr::from_ref(&*storage).addr())
+            }
+            fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&shown(self))
+            }
+        }
+        __leaf_is_pytree!([] $type);
+        leaf_field!(param $type);
+
+        impl ArrayLeaf for $type {
+            fn info(&self) -> ArrayInfo<&[usize]> {
+                ArrayInfo {
+                    // `as_array` returns only tensors that have one.
+                    element: element_of(self).unwrap_or(ElementType::U8),
+                    shape: self.dims(),
+                }
+            }
+            fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
+                bytes_of(self).map(Cow::Owned)
+            }
+            fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
+                let $new = refilled(self, read)?;
+                Ok(Box::new($from))
+            }
+        }
+    };
+}
+leaf!(Tensor, |tensor| tensor, |tensor| tensor);
+leaf!(Var, |var| var.as_tensor(), |tensor| Var::from_tensor(
+    &tensor
+)?);
+
+/// Returns the variable that a leaf is: a [`Var`], or a [`Tensor`] that is a variable.
+fn variable(leaf: &AnyLeaf) -> Option<Var> {
+    let of_tensor = |tensor: &Tensor| {
+        Var::from_tensor(tensor)
+            .ok()
+            .filter(|_| tensor.is_variable())
+    };
+    let var = leaf.downcast_ref::<Var>().cloned();
+    var.or_else(|| leaf.downcast_ref::<Tensor>().and_then(of_tensor))
+}
+
+/// Returns the variables that a filter accepts, in the order of the leaves, for an optimizer of candle. A shared variable occurs once.
+///
+/// # Errors
+/// [`TreeError::NoLeaf`] if a path of the filter does not exist, and [`TreeError::NothingSelected`] if the filter accepts no leaf.
+pub fn params<M: Pytree>(model: &M, filter: &Filter) -> Result<Vec<Var>, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
+    let chosen = filter.choose(&treedef, &leaves)?;
+    let chosen = leaves.iter().zip(chosen).filter(|(_, chosen)| *chosen);
+    Ok(chosen.filter_map(|(leaf, _)| variable(leaf)).collect())
+}
+
+/// Returns the gradient of a model from what `backward` returned: a part of the model with the leaves that have a gradient. Leaves of which the
+/// loss does not depend are absent. What clips, logs, averages or masks the gradient works by path; [`with_gradient`] is the way back.
+///
+/// # Errors
+/// [`TreeError`] if the model cannot be flattened.
+pub fn gradient<M: Pytree>(
+    model: &M,
+    grads: &GradStore,
+) -> Result<Partition<M, Tensor>, TreeError> {
+    parts(model, |leaf| {
+        grads.get(variable(leaf)?.as_tensor()).cloned()
+    })
+}
+
+/// Writes a gradient to a `GradStore`, from which an optimizer of candle reads it. Gradients of the model that the part lacks are removed.
+///
+/// # Errors
+/// [`TreeError`] if the model cannot be flattened, or if the gradient is not that of a model with the same structure.
+pub fn with_gradient<M: Pytree>(
+    model: &M,
+    gradient: &Partition<M, Tensor>,
+    grads: &mut GradStore,
+) -> Result<(), TreeError> {
+    for (path, leaf) in mixed(model).iter_with_path() {
+        let Some(variable) = variable(leaf) else {
+            continue;
+        };
+        match gradient.get(&path) {
+            Ok(new) => drop(grads.insert(&variable, new.clone())),
+            Err(TreeError::InAnotherPart { .. }) => drop(grads.remove(&variable)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns a part of a model with the tensors that `function` returns for its leaves.
+fn parts<M: Pytree>(
+    model: &M,
+    function: impl Fn(&AnyLeaf) -> Option<Tensor>,
+) -> Result<Partition<M, Tensor>, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
+    let leaves = leaves.iter().map(function).collect();
+    Tree::with_absent(&treedef, leaves).map(Partition::from_tree)
+}
+
+/// Sets the variables of a model to the values that another model, or a part of one, has at the same paths. So an optimizer keeps its
+/// variables when a model is loaded, averaged or edited.
+///
+/// # Errors
+/// All paths of `values` that are no variables of the model, or whose variables have other dtypes or shapes. Then no variable has changed.
+pub fn set<M: Pytree, V: Pytree>(model: &M, values: &V) -> Result<(), ConvertError> {
+    let (model, values) = (mixed(model), mixed(values));
+    let mut pairs = Vec::new();
+    let mut mismatches = Vec::new();
+    for (path, value) in values.iter_with_path() {
+        let tensor = value.downcast_ref::<Tensor>();
+        let tensor = tensor.or_else(|| value.downcast_ref::<Var>().map(Var::as_tensor));
+        let variable = model.get(&path).ok().and_then(variable);
+        let info = |tensor: &Tensor| (tensor.dtype(), tensor.dims().to_vec());
+        match (variable, tensor) {
+            (Some(variable), Some(tensor)) if info(&variable) == info(tensor) => {
+                pairs.push((path, variable, tensor));
+            }
+            (variable, tensor) => {
+                let expected = variable.map_or_else(|| "no variable".to_owned(), |it| shown(&it));
+                let found = tensor.map_or_else(|| value.type_name().to_owned(), shown);
+                mismatches.push(LeafMismatch::new(path, expected, found));
+            }
+        }
+    }
+    if !mismatches.is_empty() {
+        let doing = "cannot set the variables";
+        return Err(TreeError::LeafTypes { doing, mismatches }.into());
+    }
+    for (path, variable, tensor) in pairs {
+        // `Var::set` refuses the storage of the variable itself, which has the value already.
+        if variable.id() != tensor.id() {
+            let source = |source: candle_core011::Error| ConvertError::Elements {
+                path,
+                source: source.into(),
+            };
+            variable.set(tensor).map_err(source)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the dtype and the shape as text, for instance `f32[2,3]`.
+fn shown(tensor: &Tensor) -> String {
+    let lengths: Vec<String> = tensor.dims().iter().map(ToString::to_string).collect();
+    format!("{}[{}]", tensor.dtype().as_str(), lengths.join(","))
+}

@@ -1,0 +1,5 @@
+//! Values of other crates as leaves. Each library of tensors has an optional feature, which is named by its version.
+
+#[cfg(feature = "candle011")]
+pub mod candle011;
+pub(crate) mod opaque;

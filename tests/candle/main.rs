@@ -1,0 +1,337 @@
+//! Models of candle's tensors.
+
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_nn::{Optimizer as _, SGD};
+use pytree::candle011;
+use pytree::checkpoint::{self, Bytes};
+use pytree::prelude::{Activation, Filter, Mlp, Rngs};
+use pytree::{Leaf, Module, Opaque, Shared, graph, lint, mixed, partition, tree};
+
+/// The paths, kinds and axes are those of `pytree::nn::Linear`.
+#[derive(Module, Clone, Debug)]
+struct Dense<T> {
+    #[param("in out")]
+    weight: T,
+    #[param("out")]
+    bias: Option<T>,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Network<T> {
+    layers: Vec<Dense<T>>,
+}
+
+fn numbers(count: usize, scale: f32) -> Vec<f32> {
+    (0..count).map(|at| (at as f32 * scale).sin()).collect()
+}
+
+fn network<T>(widths: &[usize], leaf: impl Fn(Tensor) -> Result<T>) -> Network<T> {
+    let dense = |widths: &[usize]| {
+        let [inputs, outputs] = [widths[0], widths[1]];
+        let weight = Tensor::from_vec(
+            numbers(inputs * outputs, 0.7),
+            (inputs, outputs),
+            &Device::Cpu,
+        );
+        let bias = Tensor::from_vec(numbers(outputs, 0.3), outputs, &Device::Cpu);
+        Dense {
+            weight: leaf(weight.unwrap()).unwrap(),
+            bias: Some(leaf(bias.unwrap()).unwrap()),
+        }
+    };
+    Network {
+        layers: widths.windows(2).map(dense).collect(),
+    }
+}
+
+fn variables(widths: &[usize]) -> Network<Var> {
+    network(widths, |tensor| Var::from_tensor(&tensor))
+}
+
+/// A tensor, or the tensor of a variable.
+trait Array {
+    fn tensor(&self) -> &Tensor;
+}
+
+impl Array for Tensor {
+    fn tensor(&self) -> &Tensor {
+        self
+    }
+}
+
+impl Array for Var {
+    fn tensor(&self) -> &Tensor {
+        self
+    }
+}
+
+impl<T: Array> Network<T> {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        for (at, layer) in self.layers.iter().enumerate() {
+            if at > 0 {
+                x = x.tanh().unwrap();
+            }
+            x = x.matmul(layer.weight.tensor()).unwrap();
+            if let Some(bias) = &layer.bias {
+                x = x.broadcast_add(bias.tensor()).unwrap();
+            }
+        }
+        x
+    }
+}
+
+fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[test]
+fn structure_is_that_of_our_layers() {
+    let model = variables(&[3, 4, 2]);
+    let mlp = Mlp::new(&[3, 4, 2], Activation::Tanh, &mut Rngs::new(0));
+    assert_eq!(
+        graph::structure(&model).leaf_paths(),
+        graph::structure(&mlp).leaf_paths()
+    );
+    let shown = tree::map_to(&model.layers[0], Var::clone).to_string();
+    assert_eq!(shown, "Dense { weight: f32[3,4], bias: f32[4] }");
+    let part = partition::filter(&model, &Filter::path("layers[1]"));
+    assert_eq!(part.len(), 2);
+    assert_eq!(part["layers[1].weight"].dims(), [4, 2]);
+}
+
+#[test]
+fn frozen_layer_stays_and_the_other_is_trained() {
+    let model = variables(&[3, 4, 2]);
+    let head = Filter::path("layers[1]");
+    let mut sgd = SGD::new(candle011::params(&model, &head).unwrap(), 0.1).unwrap();
+    let before = graph::map_to(&model, |var: &Var| values(var));
+    let x = Tensor::from_vec(numbers(6, 0.9), (2, 3), &Device::Cpu).unwrap();
+    let loss = || model.forward(&x).sqr().unwrap().sum_all().unwrap();
+    let first = loss().to_scalar::<f32>().unwrap();
+    for _ in 0..20 {
+        sgd.backward_step(&loss()).unwrap();
+    }
+    assert!(loss().to_scalar::<f32>().unwrap() < first / 2.0);
+    let after = graph::map_to(&model, |var: &Var| values(var));
+    for (path, after) in after.iter_with_path() {
+        let changed = before.get(&path).unwrap() != after;
+        assert_eq!(changed, path.to_string().starts_with("layers[1]"), "{path}");
+    }
+}
+
+#[test]
+fn gradient_is_a_part_that_goes_back() {
+    let model = variables(&[3, 4, 2]);
+    let x = Tensor::from_vec(numbers(6, 0.9), (2, 3), &Device::Cpu).unwrap();
+    let mut grads = model.forward(&x).sum_all().unwrap().backward().unwrap();
+    let gradient = candle011::gradient(&model, &grads).unwrap();
+    assert_eq!(gradient.len(), 4);
+    // The derivative of a sum by the last bias is the number of examples.
+    assert_eq!(values(&gradient["layers[1].bias"]), [2.0, 2.0]);
+    let halved = gradient.map(|tensor| (tensor * 0.5).unwrap());
+    let head = halved.filter(&Filter::path("layers[1]")).unwrap();
+    candle011::with_gradient(&model, &head, &mut grads).unwrap();
+    let bias = model.layers[1].bias.as_ref().unwrap();
+    assert_eq!(values(grads.get(bias).unwrap()), [1.0, 1.0]);
+    assert!(grads.get(&model.layers[0].weight).is_none());
+}
+
+#[test]
+fn set_keeps_the_variables_of_the_optimizer() {
+    let model = variables(&[3, 2]);
+    let [vars, doubled] = [&model, &model].map(|it| graph::map(it, |var: &Var| var.clone()));
+    let doubled = graph::map(&doubled, |var: &Var| {
+        Var::from_tensor(&(var.as_tensor() * 2.0).unwrap()).unwrap()
+    });
+    let kept = candle011::params(&vars, &Filter::param()).unwrap();
+    candle011::set(&model, &doubled).unwrap();
+    assert_eq!(values(&kept[0]), values(&doubled.layers[0].weight));
+    // Twice: the values are the variables of the other model, and then its own.
+    candle011::set(&model, &model).unwrap();
+    let text = candle011::set(&model, &variables(&[3, 3]))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        text.matches("expected a leaf of type f32[").count(),
+        2,
+        "{text}"
+    );
+    assert!(
+        text.contains("layers[0].weight: expected a leaf of type f32[3,2], found f32[3,3]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn tensor_that_is_a_variable_is_one() {
+    let model = network(
+        &[2, 2],
+        |tensor| Ok(Var::from_tensor(&tensor)?.into_inner()),
+    );
+    assert_eq!(
+        candle011::params(&model, &Filter::param()).unwrap().len(),
+        2
+    );
+    let plain = network(&[2, 2], Ok);
+    assert!(
+        candle011::params(&plain, &Filter::param())
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn files_are_those_of_our_mlp() {
+    let widths = [3, 4, 2];
+    let model = network(&widths, Ok);
+    let bytes = checkpoint::to_bytes(&model).unwrap();
+    let mlp = Mlp::new(&widths, Activation::Tanh, &mut Rngs::new(0));
+    let mlp = checkpoint::load(Bytes(&bytes), &mlp).unwrap();
+    assert_eq!(checkpoint::to_bytes(&mlp).unwrap(), bytes);
+    let other = network(&widths, |tensor| tensor.zeros_like());
+    let loaded = checkpoint::load(Bytes(&bytes), &other).unwrap();
+    assert_eq!(
+        values(&loaded.layers[1].weight),
+        values(&model.layers[1].weight)
+    );
+    // The forward pass on our tensors has the same logits.
+    let x = numbers(6, 0.9);
+    let ours = mlp.forward(&pytree::Tensor::from(x.clone()).reshape([2, 3]));
+    let theirs = model.forward(&Tensor::from_vec(x, (2, 3), &Device::Cpu).unwrap());
+    for (ours, theirs) in ours.to_vec::<f32>().iter().zip(values(&theirs)) {
+        assert!((ours - theirs).abs() < 1e-6, "{ours} {theirs}");
+    }
+}
+
+#[test]
+fn convert_moves_weights_there_and_back() {
+    let model = variables(&[3, 4, 2]);
+    let mlp = Mlp::new(&[3, 4, 2], Activation::Tanh, &mut Rngs::new(0));
+    let mlp = graph::convert(&model, &mlp).unwrap();
+    assert_eq!(
+        mlp.layers[0].weight.to_vec::<f32>(),
+        values(&model.layers[0].weight)
+    );
+    let back = graph::convert(&mlp, &network(&[3, 4, 2], |tensor| tensor.zeros_like())).unwrap();
+    assert_eq!(
+        values(&back.layers[1].weight),
+        values(&model.layers[1].weight)
+    );
+    let text = graph::convert(
+        &model,
+        &Mlp::new(&[3, 5, 2], Activation::Tanh, &mut Rngs::new(0)),
+    );
+    let text = text.unwrap_err().to_string();
+    assert_eq!(
+        text.matches("expected a leaf of type f32[").count(),
+        3,
+        "{text}"
+    );
+}
+
+#[test]
+fn elements_of_every_dtype_come_back() {
+    for dtype in [
+        DType::U8,
+        DType::U32,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::BF16,
+        DType::F16,
+        DType::F32,
+        DType::F64,
+    ] {
+        let tensor = Tensor::arange(0_f32, 6.0, &Device::Cpu)
+            .unwrap()
+            .to_dtype(dtype)
+            .unwrap();
+        // Not contiguous.
+        let tensor = tensor.reshape((2, 3)).unwrap().t().unwrap();
+        let bytes = checkpoint::to_bytes(&vec![tensor.clone()]).unwrap();
+        let template = vec![tensor.zeros_like().unwrap()];
+        let loaded = checkpoint::load(Bytes(&bytes), &template).unwrap();
+        assert_eq!(loaded[0].dtype(), dtype);
+        assert_eq!(Leaf::values(&loaded[0]), Leaf::values(&tensor), "{dtype:?}");
+    }
+}
+
+#[test]
+fn shared_and_repeated_variables() {
+    let var = variables(&[2, 2]).layers.remove(0).weight;
+    let shared = Shared::new(var.clone());
+    let tied = (shared.clone(), shared);
+    assert_eq!(graph::flatten::<Var, _>(&tied).0.len(), 1);
+    assert_eq!(
+        candle011::params(&tied, &Filter::everything())
+            .unwrap()
+            .len(),
+        1
+    );
+    // Two fields that hold the same variable, without `Shared`.
+    let dense = || Dense {
+        weight: var.clone(),
+        bias: None,
+    };
+    let found = lint(&Network {
+        layers: vec![dense(), dense()],
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].to_string().contains("layers[1].weight"),
+        "{found:?}"
+    );
+}
+
+#[derive(Module, Clone, Debug)]
+struct Counted {
+    #[param]
+    weight: Tensor,
+    #[state]
+    steps: i64,
+    #[state]
+    spent: Opaque<std::time::Duration>,
+}
+
+#[test]
+fn leaves_of_several_types_are_mixed() {
+    let weight = Tensor::ones(2, DType::F32, &Device::Cpu).unwrap();
+    let spent = Opaque(std::time::Duration::ZERO);
+    let model = Counted {
+        weight,
+        steps: 3,
+        spent,
+    };
+    let params = partition::filter(&mixed(&model), &Filter::param());
+    assert_eq!(params.len(), 1);
+    let [params, rest] =
+        partition::split(&mixed(&model), [Filter::param(), Filter::everything()]).unwrap();
+    let back = partition::merge([params, rest])
+        .unwrap()
+        .into_model()
+        .unwrap();
+    assert_eq!(back.steps, 3);
+    let halved = mixed(&model).map_of(|tensor: &Tensor| tensor.to_dtype(DType::BF16).unwrap());
+    let halved: Counted = halved.to_value().unwrap();
+    assert_eq!(halved.weight.dtype(), DType::BF16);
+}
+
+#[test]
+fn average_of_two_models() {
+    let [left, right] = [1.0, 3.0].map(|factor| network(&[2, 2], |tensor| tensor * factor));
+    let average = tree::map2(&left, &right, |left: &Tensor, right: &Tensor| {
+        ((left + right).unwrap() / 2.0).unwrap()
+    })
+    .unwrap();
+    assert_eq!(
+        values(&average.layers[0].bias.clone().unwrap()),
+        values(&(left.layers[0].bias.as_ref().unwrap() * 2.0).unwrap())
+    );
+}
