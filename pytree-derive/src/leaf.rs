@@ -15,6 +15,7 @@ use crate::paths::{Entry, Root};
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
+    let is_param = is_param(input, &mut errors);
     Owner::LEAF.lifetimes(&input.generics, &mut errors);
     // Implement the trait even after an error, so that uses of the leaf cause no further errors.
     let errors = errors.into_tokens();
@@ -27,6 +28,12 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)
     });
     let where_clause = quote!(where #(#given,)* #needed);
+    let param = is_param.then(|| {
+        quote! {
+            #[automatically_derived]
+            impl<#parameters> #root::field::ParamField for #ident #arguments #where_clause {}
+        }
+    });
     quote! {
         #errors
         const _: () = {
@@ -47,6 +54,25 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
             impl<#parameters> #root::field::StateField for #ident #arguments #where_clause {}
             #[automatically_derived]
             impl<#parameters> #root::field::HoldsArrays for #ident #arguments #where_clause {}
+            #param
         };
     }
+}
+
+/// Returns whether the item has the attribute `#[leaf(param)]`.
+fn is_param(input: &DeriveInput, errors: &mut Errors) -> bool {
+    let mut attributes = input
+        .attrs
+        .iter()
+        .filter(|it| it.path().is_ident("leaf"))
+        .peekable();
+    let is_param = attributes.peek().is_some();
+    for attribute in attributes {
+        let known = attribute.parse_args::<syn::Ident>();
+        if !known.is_ok_and(|argument| argument == "param") {
+            let message = "write `#[leaf(param)]`, so that a field of this type may be `#[param]`";
+            errors.push(&attribute.meta, message);
+        }
+    }
+    is_param
 }

@@ -91,7 +91,9 @@ derives! {
     statics::expand: Static = static_core, FacadeStatic = static_facade, [pytree];
 
     /// Implements the traits of a leaf. The type must be `Clone + Debug + Send + Sync`.
-    leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree];
+    ///
+    /// The leaf may be a `#[state]`, and with `#[leaf(param)]` on the item also a `#[param]`.
+    leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree leaf];
 
     /// Implements the traits of a collection for a unit struct. A collection of states is used in
     /// `#[state(Collection)]`, and a collection of parameters in `#[param(Collection)]`.

@@ -7,7 +7,10 @@
 )]
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_nn::{Optimizer as _, SGD};
+use candle_nn::{
+    BatchNorm, Conv1d, Conv2d, Embedding, LayerNorm, Linear, Module as _, Optimizer as _, RmsNorm,
+    SGD, VarBuilder, VarMap,
+};
 use pytree::candle011;
 use pytree::checkpoint::{self, Bytes};
 use pytree::prelude::{Activation, Filter, Mlp, Rngs};
@@ -333,5 +336,72 @@ fn average_of_two_models() {
     assert_eq!(
         values(&average.layers[0].bias.clone().unwrap()),
         values(&(left.layers[0].bias.as_ref().unwrap() * 2.0).unwrap())
+    );
+}
+
+#[derive(Module, Clone, Debug)]
+struct Layers {
+    words: Embedding,
+    linear: Linear,
+    layer_norm: LayerNorm,
+    rms_norm: RmsNorm,
+    batch_norm: BatchNorm,
+    conv1d: Conv1d,
+    conv2d: Conv2d,
+}
+
+#[test]
+fn layers_of_candle_nn_are_modules() {
+    let vars = VarMap::new();
+    let from = VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu);
+    let conv1d = candle_nn::Conv1dConfig {
+        stride: 2,
+        ..Default::default()
+    };
+    let model = Layers {
+        words: candle_nn::embedding(5, 4, from.pp("words")).unwrap(),
+        linear: candle_nn::linear(4, 3, from.pp("linear")).unwrap(),
+        layer_norm: candle_nn::layer_norm_no_bias(3, 1e-5, from.pp("layer_norm")).unwrap(),
+        rms_norm: candle_nn::rms_norm(3, 1e-6, from.pp("rms_norm")).unwrap(),
+        batch_norm: candle_nn::batch_norm(3, 1e-5, from.pp("batch_norm")).unwrap(),
+        conv1d: candle_nn::conv1d(3, 2, 3, conv1d, from.pp("conv1d")).unwrap(),
+        conv2d: candle_nn::conv2d_no_bias(3, 2, 3, Default::default(), from.pp("conv2d")).unwrap(),
+    };
+    // The paths are the names of `VarMap`.
+    let (leaves, treedef) = graph::flatten::<Tensor, _>(&model);
+    let mut paths: Vec<String> = treedef
+        .leaf_paths()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut names: Vec<String> = vars.data().lock().unwrap().keys().cloned().collect();
+    paths.sort();
+    names.sort();
+    assert_eq!(paths, names);
+    assert_eq!(partition::filter(&model, &Filter::any_state()).len(), 2);
+    // Settings are part of the structure, and layers are built with them.
+    let doubled: Layers = graph::map(&model, |tensor: &Tensor| (tensor * 2.0).unwrap());
+    assert_eq!(
+        values(doubled.linear.weight()),
+        values(&(model.linear.weight() * 2.0).unwrap())
+    );
+    assert_eq!(
+        (doubled.conv1d.config().stride, doubled.layer_norm.eps()),
+        (2, 1e-5)
+    );
+    assert_eq!(graph::structure(&doubled), treedef);
+    let back: Layers = graph::unflatten(&treedef, leaves).unwrap();
+    assert_eq!(back.batch_norm.momentum(), model.batch_norm.momentum());
+    let x = Tensor::new(&[[0_u32, 3]], &Device::Cpu).unwrap();
+    let forward = |model: &Layers| {
+        model
+            .linear
+            .forward(&model.words.forward(&x).unwrap())
+            .unwrap()
+    };
+    assert_eq!(values(&forward(&back)), values(&forward(&model)));
+    assert_eq!(
+        candle011::params(&model, &Filter::param()).unwrap().len(),
+        10
     );
 }

@@ -2,4 +2,6 @@
 
 #[cfg(feature = "candle011")]
 pub mod candle011;
+#[cfg(feature = "candle_nn011")]
+pub mod candle_nn011;
 pub(crate) mod opaque;
