@@ -9,6 +9,7 @@
 //! # Examples
 //! A layer is trained while another one is frozen:
 //! ```
+//! # use candle_core011 as candle_core;
 //! use candle_core::{DType, Device, Result, Tensor, Var};
 //! use pytree_core::{Filter, Module, candle011};
 //!
