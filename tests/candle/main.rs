@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::float_cmp,
     missing_docs,
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
@@ -365,7 +366,14 @@ fn layers_of_candle_nn_are_modules() {
         rms_norm: candle_nn::rms_norm(3, 1e-6, from.pp("rms_norm")).unwrap(),
         batch_norm: candle_nn::batch_norm(3, 1e-5, from.pp("batch_norm")).unwrap(),
         conv1d: candle_nn::conv1d(3, 2, 3, conv1d, from.pp("conv1d")).unwrap(),
-        conv2d: candle_nn::conv2d_no_bias(3, 2, 3, Default::default(), from.pp("conv2d")).unwrap(),
+        conv2d: candle_nn::conv2d_no_bias(
+            3,
+            2,
+            3,
+            candle_nn::Conv2dConfig::default(),
+            from.pp("conv2d"),
+        )
+        .unwrap(),
     };
     // The paths are the names of `VarMap`.
     let (leaves, treedef) = graph::flatten::<Tensor, _>(&model);

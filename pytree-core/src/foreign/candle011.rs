@@ -102,10 +102,10 @@ fn refilled(tensor: &Tensor, read: &mut ReadRegion<'_>) -> Result<Tensor, LeafEr
     read(&whole, &mut bytes)?;
     let filled = Tensor::from_raw_buffer(&bytes, tensor.dtype(), tensor.dims(), tensor.device())?;
     // A variable stays one.
-    Ok(match tensor.is_variable() {
-        true => Var::from_tensor(&filled)?.into_inner(),
-        false => filled,
-    })
+    if tensor.is_variable() {
+        return Ok(Var::from_tensor(&filled)?.into_inner());
+    }
+    Ok(filled)
 }
 
 /// Implements the traits of a leaf for a type of candle, with its tensor and with the conversion from a tensor.

@@ -198,6 +198,7 @@ macro_rules! __leaf_is_pytree {
 }
 
 /// Returns a number of any element type as an `f64`, or `None` if the value is not a number.
+#[allow(clippy::cast_lossless, reason = "i64 and u64 are rounded")]
 fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! number_of {
         (integer $number:expr) => {

@@ -149,6 +149,7 @@ macro_rules! number_as {
 macro_rules! elements {
     ($([$kind:ident $dtype:ident $type:ty])*) => {$(
         #[allow(
+            clippy::float_cmp,
             clippy::cast_possible_truncation,
             clippy::cast_possible_wrap,
             clippy::cast_sign_loss,

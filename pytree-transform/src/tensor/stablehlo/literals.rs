@@ -75,6 +75,11 @@ macro_rules! literal {
         }
     };
     ($float:ident $type:ty) => {
+        #[allow(
+            clippy::cast_possible_truncation,
+            trivial_numeric_casts,
+            reason = "a reader of the text rounds an f64 to the type in the same way"
+        )]
         impl Literal for $type {
             fn write(self, text: &mut String) {
                 let start = text.len();
@@ -88,7 +93,6 @@ macro_rules! literal {
                     None if !written.contains('.') => text.push_str(".0"),
                     _ => {}
                 }
-                // A reader of the text rounds an f64 to the type in the same way.
                 let read = text[start..].parse().map(rounded!($float));
                 if !self.is_finite() || read.map(Self::to_bits) != Ok(self.to_bits()) {
                     text.truncate(start);
