@@ -25,11 +25,11 @@ mod training;
 
 use pytree::DType;
 use pytree::device::Device;
-use training::{LARGE, Place, SMALL, number};
+use training::{Devices, LARGE, SMALL, number};
 
 /// What runs the steps.
 struct Target {
-    place: Place,
+    place: Devices,
     /// The name in the lines.
     peer: &'static str,
     dtype: DType,
@@ -48,7 +48,7 @@ fn run(name: &str, target: &Target) {
         report("device_peak_mb", "MB", peak);
     }
     if !target.place.device().is_host() && SMALL.contains(&name) {
-        let mut advance = training::steps(name, target.dtype, &Place::One(Device::HOST)).unwrap();
+        let mut advance = training::steps(name, target.dtype, &Devices::One(Device::HOST)).unwrap();
         let host: Vec<f64> = (0..20).map(|_| number(&advance())).collect();
         for (step, found, expected) in [(1, first, host[0]), (20, twentieth, host[19])] {
             let difference = (found / expected - 1.0).abs();
@@ -70,8 +70,8 @@ fn of_plugin(dtype: DType, devices: Option<usize>) -> Target {
     }
     Target {
         place: match devices {
-            Some(devices) => Place::Divided(Mesh::new(&client, [("data", devices)])),
-            None => Place::One(Device::from(&client)),
+            Some(devices) => Devices::Divided(Mesh::new(&client, [("data", devices)])),
+            None => Devices::One(Device::from(&client)),
         },
         peer: "pytree-pjrt",
         dtype,
@@ -102,7 +102,7 @@ fn main() {
         of_plugin(dtype, devices)
     } else {
         Target {
-            place: Place::One(Device::HOST),
+            place: Devices::One(Device::HOST),
             peer: "pytree",
             dtype,
             device_peak: Box::new(|| None),

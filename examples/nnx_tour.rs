@@ -114,12 +114,12 @@ impl Model {
 }
 
 /// A part of a [`Model`]: the structure of the model, with only some of its leaves.
-pub(crate) type Part = Partition<Model>;
+pub(crate) type ModelPart = Partition<Model>;
 
 /// Splits the model into parts, differentiates the loss with respect to two of the parts, and updates the model.
 pub(crate) fn train_step(
     (mut model, mut optimizer, x, y): (Model, Optimizer<Model>, Tensor, Tensor),
-) -> (Model, Optimizer<Model>, Tensor, Part) {
+) -> (Model, Optimizer<Model>, Tensor, ModelPart) {
     let filters = [
         Filter::param(),
         Filter::state::<Perturbation>(),
@@ -127,7 +127,7 @@ pub(crate) fn train_step(
     ];
     let [params, perturbations, rest] =
         partition::split(&model, filters).expect("the last filter takes everything");
-    let loss = |(params, perturbations): &(Part, Part)| {
+    let loss = |(params, perturbations): &(ModelPart, ModelPart)| {
         let parts = [params.clone(), perturbations.clone(), rest.clone()];
         let mut model = partition::merge(parts).expect("the parts are of one model");
         (model.forward(&x) - &y).square().mean()
@@ -147,7 +147,7 @@ fn perturb_and_train() {
     let x = rngs.uniform(DType::F32, [1, 2]);
     let y = rngs.uniform(DType::F32, [1, 4]);
     let _ = model.forward(&x); // makes the perturbations
-    let zeros: Part = partition::filter(&model, &Filter::state::<Perturbation>());
+    let zeros: ModelPart = partition::filter(&model, &Filter::state::<Perturbation>());
     println!("{}", zeros.state());
 
     let step = jit(train_step);

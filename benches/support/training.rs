@@ -32,14 +32,14 @@ pub type Steps = Box<dyn FnMut() -> Tensor>;
 
 /// Where the steps run.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Devices {
     One(Device),
     /// The devices of a mesh with the axis `data`, which divides each batch.
     #[allow(dead_code, reason = "the tests use one device")]
     Divided(Mesh),
 }
 
-impl Place {
+impl Devices {
     pub fn device(&self) -> &Device {
         match self {
             Self::One(device) => device,
@@ -60,7 +60,7 @@ impl Place {
 }
 
 /// Returns a training run with parameters and inputs of a dtype, or `None` if no case has this name.
-pub fn steps(name: &str, dtype: DType, place: &Place) -> Option<Steps> {
+pub fn steps(name: &str, dtype: DType, place: &Devices) -> Option<Steps> {
     let mlp = |sizes: [usize; 4], batch| {
         let data = batches(&[batch, sizes[0]], batch, 10);
         let model = mlp::model(&sizes);
@@ -125,15 +125,15 @@ fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     model: M,
     batches: &[(Tensor, Tensor)],
     dtype: DType,
-    place: &Place,
+    place: &Devices,
     logits: fn(&M, &Tensor) -> Tensor,
 ) -> Steps {
     let step: Box<dyn Fn(Step<M>) -> Next<M>> = match place {
-        Place::One(device) => {
+        Devices::One(device) => {
             let step = jit(move |state| step(state, logits, None)).on(device);
             Box::new(move |state| step(state))
         }
-        Place::Divided(mesh) => {
+        Devices::Divided(mesh) => {
             let step = spmd(move |state| step(state, logits, Some("data"))).over(mesh);
             let step = step.in_axes("data", (None, None, 0, 0));
             Box::new(move |state| step(state))

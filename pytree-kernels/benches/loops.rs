@@ -14,7 +14,7 @@ use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::pattern::Pattern;
-use pytree_kernels::fused::{Kernel, KernelBuilder, Level, Place};
+use pytree_kernels::fused::{Kernel, KernelBuilder, Level, OperandPlace};
 use pytree_kernels::loops::cumulative::{self, Run};
 use pytree_kernels::loops::dot::DotGeneral;
 use pytree_kernels::loops::elementwise::{
@@ -216,15 +216,15 @@ fn fused(dtype: DType) -> Kernel {
     let info = AbstractArray::new(dtype, [rows, row]);
     let (left, right) = (kernel.input(info.clone()), kernel.input(info.clone()));
     let load = |kernel: &mut KernelBuilder, input| {
-        Place::Register(kernel.load(input, Pattern::Same, Level::Element))
+        OperandPlace::Register(kernel.load(input, Pattern::Same, Level::Element))
     };
     let (left, right) = (load(&mut kernel, left), load(&mut kernel, right));
-    let apply = |kernel: &mut KernelBuilder, operation, operands: &[Place]| {
+    let apply = |kernel: &mut KernelBuilder, operation, operands: &[OperandPlace]| {
         let operands = operands.iter().copied().collect();
-        Place::Register(kernel.elementwise(operation, Level::Element, operands, [dtype; 2]))
+        OperandPlace::Register(kernel.elementwise(operation, Level::Element, operands, [dtype; 2]))
     };
     let greatest = kernel.fold_rows(Fold::Max, left, dtype);
-    let greatest = Place::Register(kernel.spread(greatest, Level::Element, dtype));
+    let greatest = OperandPlace::Register(kernel.spread(greatest, Level::Element, dtype));
     let less = apply(
         &mut kernel,
         Elementwise::Binary(Binary::Sub),
@@ -232,7 +232,7 @@ fn fused(dtype: DType) -> Kernel {
     );
     let exponential = apply(&mut kernel, Elementwise::Unary(Unary::Exp), &[less]);
     let total = kernel.fold_rows(Fold::Sum, exponential, dtype);
-    let total = Place::Register(kernel.spread(total, Level::Element, dtype));
+    let total = OperandPlace::Register(kernel.spread(total, Level::Element, dtype));
     let share = apply(
         &mut kernel,
         Elementwise::Binary(Binary::Div),
@@ -248,7 +248,7 @@ fn fused(dtype: DType) -> Kernel {
         Elementwise::Binary(Binary::Sub),
         &[right, weighted],
     );
-    let is_less = Place::Register(kernel.elementwise(
+    let is_less = OperandPlace::Register(kernel.elementwise(
         Elementwise::Compare(Comparison::Lt),
         Level::Element,
         smallvec![left, shifted],
@@ -259,7 +259,7 @@ fn fused(dtype: DType) -> Kernel {
         Elementwise::Select,
         &[is_less, weighted, shifted],
     );
-    let Place::Register(result) = chosen else {
+    let OperandPlace::Register(result) = chosen else {
         unreachable!("a register")
     };
     kernel.fold_columns(Fold::Sum, row, AbstractArray::new(dtype, [row]), chosen);

@@ -149,7 +149,7 @@ struct Own {
     linear: Linear,
 }
 
-type Part = Partition<Own, Tensor>;
+type OwnPart = Partition<Own, Tensor>;
 
 #[test]
 fn streams_can_be_mapped_separately() {
@@ -165,7 +165,7 @@ fn streams_can_be_mapped_separately() {
     assert_eq!((dropout_keys.len(), rng_counts.len()), (1, 2));
     let dropout_keys =
         dropout_keys.map(|key| Key::from_data(key.clone()).split_stacked(4).data().clone());
-    let run = |(keys, counts, rest, x): (Part, Part, Part, Tensor)| {
+    let run = |(keys, counts, rest, x): (OwnPart, OwnPart, OwnPart, Tensor)| {
         let mut own: Own = partition::merge([keys, counts, rest]).unwrap();
         let y = own.linear.forward(&x);
         let y = own

@@ -91,9 +91,9 @@ const FAILURES: [(&str, Failure); 8] = [
 ];
 
 /// Applies a failure inside of a body.
-type Place = fn(Failure, &Tensor) -> Tensor;
+type Nesting = fn(Failure, &Tensor) -> Tensor;
 
-const PLACES: [(&str, Place); 8] = [
+const PLACES: [(&str, Nesting); 8] = [
     ("at the top", |failure, x| failure(x)),
     ("in a branch", |failure, x| {
         let branch = move |x: Tensor| failure(&x);

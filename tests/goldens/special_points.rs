@@ -17,7 +17,7 @@ struct Derivatives {
 }
 
 /// A figure of JAX, and where it is.
-struct Place<'a> {
+struct SpecialPoint<'a> {
     mode: &'a str,
     /// The order of the derivative.
     order: usize,
@@ -61,7 +61,7 @@ impl Derivatives {
         case: &Value,
         x: &Tensor,
         what: &str,
-        decided: impl Fn(Place<'_>) -> f64,
+        decided: impl Fn(SpecialPoint<'_>) -> f64,
     ) -> Vec<String> {
         let mut lines = Vec::new();
         let points = numbers(x);
@@ -76,7 +76,7 @@ impl Derivatives {
             let pairs = numbers(found).into_iter().zip(numbers(&expected));
             for (position, (found, figure)) in pairs.enumerate() {
                 let at = points.get(position).copied().unwrap_or(f64::NAN);
-                let expected = decided(Place {
+                let expected = decided(SpecialPoint {
                     mode,
                     order,
                     position,
@@ -106,7 +106,7 @@ fn is_same(found: f64, expected: f64, dtype: DType) -> bool {
 
 /// Returns the derivative of a function of elements, where we decided against JAX, else that of JAX.
 /// `docs/reference/for-jax-users.md` has the list.
-fn decided(name: &str, place: &Place<'_>) -> f64 {
+fn decided(name: &str, place: &SpecialPoint<'_>) -> f64 {
     match name {
         // JAX differentiates √(x² - 1), which exists below -1, too.
         "acosh" if place.at <= -1.0 => f64::NAN,
@@ -257,7 +257,7 @@ fn r_of_two_columns(x: &Tensor) -> Tensor {
 
 /// Returns the figure for a matrix without a derivative, where JAX gives another one. `docs/reference/for-jax-users.md` has
 /// the list, with the functions of [`instead_of_jax`].
-fn decided_for_matrix(name: &str, at: &str, place: &Place<'_>, weights: &Tensor) -> f64 {
+fn decided_for_matrix(name: &str, at: &str, place: &SpecialPoint<'_>, weights: &Tensor) -> f64 {
     let (row, column) = (place.position / 3, place.position % 3);
     match (name, at, place.mode) {
         // A sum of infinities of both signs.
@@ -287,7 +287,7 @@ fn derivatives_of_matrices_match_jax() {
             Derivatives::new(f, &x, &weights, &direction)
         };
         let other = instead_of_jax(name, at).map(|(order, f)| (order, derivatives(&f)));
-        let expected = |place: Place<'_>| match &other {
+        let expected = |place: SpecialPoint<'_>| match &other {
             Some((from, other)) if place.order >= *from => {
                 numbers(other.of(place.mode, place.order))[place.position]
             }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use pytree::DType;
 use pytree::device::Device;
 
-use training::{Place, number, steps};
+use training::{Devices, number, steps};
 
 /// Returns the losses at steps 1 and 20.
 fn losses(case: &str, device: &Device) -> [f64; 2] {
@@ -18,7 +18,7 @@ fn losses(case: &str, device: &Device) -> [f64; 2] {
 
 /// Returns the losses at steps 1 and 20, with parameters and inputs of a dtype.
 fn losses_of(case: &str, dtype: DType, device: &Device) -> [f64; 2] {
-    let place = Place::One(device.clone());
+    let place = Devices::One(device.clone());
     let mut step = steps(case, dtype, &place).unwrap();
     let losses: Vec<f64> = (0..20).map(|_| number(&step())).collect();
     [losses[0], losses[19]]

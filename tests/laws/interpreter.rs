@@ -15,7 +15,8 @@ use pytree::{DType, Tensor, jit};
 
 use crate::laws::programs::Use;
 use crate::laws::steps::{
-    Binary, Comparison, Condition, Detour, Filling, Logic, Part, Reduction, Reordering, Step, Unary,
+    Binary, Comparison, Condition, Detour, ElementsAlong, Filling, Logic, Reduction, Reordering,
+    Step, Unary,
 };
 
 /// The number of elements that a value may have.
@@ -381,7 +382,7 @@ fn reorder(reordering: Reordering, x: &Tensor) -> Tensor {
     }
 }
 
-fn part_of(part: Part, x: &Tensor, axis: &Pick) -> Tensor {
+fn part_of(part: ElementsAlong, x: &Tensor, axis: &Pick) -> Tensor {
     if x.rank() == 0 {
         return x.expand_dims(0);
     }
@@ -393,13 +394,13 @@ fn part_of(part: Part, x: &Tensor, axis: &Pick) -> Tensor {
         x.index(indices)
     };
     match part {
-        Part::EverySecond => along_axis(Stride(.., 2).into()),
-        Part::AllButTheFirst => along_axis(Index::from(1..)),
-        Part::Last if length > 0 => along_axis(Index::from(-1)),
-        Part::Take if length > 0 && x.rank() < MOST_AXES => {
+        ElementsAlong::EverySecond => along_axis(Stride(.., 2).into()),
+        ElementsAlong::AllButTheFirst => along_axis(Index::from(1..)),
+        ElementsAlong::Last if length > 0 => along_axis(Index::from(-1)),
+        ElementsAlong::Take if length > 0 && x.rank() < MOST_AXES => {
             x.take(&Tensor::from([[1, 0], [2, 1]]), place as isize)
         }
-        Part::Padded if 3 * x.len() <= MOST_ELEMENTS => {
+        ElementsAlong::Padded if 3 * x.len() <= MOST_ELEMENTS => {
             let mut padding = vec![(0, 0, 0); x.rank()];
             padding[place] = (1, -1, 1);
             x.pad(0.5, padding)

@@ -18,7 +18,7 @@ pub enum Step {
     Reduce(Reduction, Pick, Pick),
     Multiply(Pick, Pick),
     Reorder(Reordering, Pick),
-    Part(Part, Pick, Pick),
+    Part(ElementsAlong, Pick, Pick),
     Join(Pick, Pick, Pick),
     Fill(Filling, Pick),
 }
@@ -121,7 +121,7 @@ pub enum Reordering {
 
 /// Some of the elements along an axis, or some more.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
+pub enum ElementsAlong {
     Backwards,
     EverySecond,
     AllButTheFirst,
@@ -185,8 +185,8 @@ fn reorderings() -> impl Strategy<Value = Reordering> {
     ])
 }
 
-fn parts() -> impl Strategy<Value = Part> {
-    use Part::*;
+fn parts() -> impl Strategy<Value = ElementsAlong> {
+    use ElementsAlong::*;
     select(vec![
         Backwards,
         EverySecond,

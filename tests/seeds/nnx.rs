@@ -16,7 +16,7 @@ use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
 use pytree::{DynamicModule, Leaf};
 
-use crate::seeds::nnx_tour::{Blocks, Model, Part, train_step};
+use crate::seeds::nnx_tour::{Blocks, Model, ModelPart, train_step};
 use crate::seeds::printed::{Printed, listed};
 
 /// The first module of the document.
@@ -717,7 +717,7 @@ fn gradient_of_intermediate_is_that_of_perturbation() {
     let x = rngs.uniform(DType::F32, [1, 2]);
     let y = rngs.uniform(DType::F32, [1, 4]);
     let _ = model.forward(&x); // makes the zeros
-    let zeros: Part = partition::filter(&model, &Filter::state::<Perturbation>());
+    let zeros: ModelPart = partition::filter(&model, &Filter::state::<Perturbation>());
     let mut out = Printed::default();
     out.say(zeros.state());
     out.expect(

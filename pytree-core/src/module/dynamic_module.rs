@@ -14,7 +14,7 @@ mod traits;
 
 use pytree_base::suggest::Effort;
 
-use self::layout::{FieldPosition, Layout};
+use self::layout::{FieldLayout, FieldPosition};
 pub(crate) use self::reading::not_trainable;
 use self::reading::{read_checked, read_tree, wrong_kinds};
 use crate::base::error::{RegistrationProblem, TreeError};
@@ -54,7 +54,7 @@ use crate::trees::dynamic::Tree;
 #[doc(alias = "pax.Module")]
 #[derive(Clone)]
 pub struct DynamicModule<L = AnyLeaf> {
-    layout: Layout,
+    layout: FieldLayout,
     /// The values of the fields that are trees.
     values: Vec<Tree<L>>,
     /// The values of the static fields.
@@ -82,7 +82,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             return Err(failed("create", name, vec![problem]));
         }
         Ok(Self {
-            layout: Layout::empty(name),
+            layout: FieldLayout::empty(name),
             values: Vec::new(),
             statics: Vec::new(),
         })
@@ -90,7 +90,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
 
     fn from_shape(shape: Shape<'_>, values: Vec<Tree<L>>, statics: Vec<StaticBox>) -> Self {
         Self {
-            layout: Layout::of(shape),
+            layout: FieldLayout::of(shape),
             values,
             statics,
         }

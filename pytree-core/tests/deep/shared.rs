@@ -108,17 +108,17 @@ fn too_deep_value_is_reported_on_rebuild() {
 }
 
 #[derive(Pytree, Clone, Debug)]
-struct Part {
+struct Chained {
     weights: [f64; 16],
     name: String,
     pair: (f32, Option<i32>),
     table: std::collections::BTreeMap<String, f64>,
     size: Vec<u8>,
-    next: Option<Ref<Part>>,
+    next: Option<Ref<Chained>>,
 }
 
-fn parts(length: usize) -> Part {
-    let part = |level: usize, next| Part {
+fn parts(length: usize) -> Chained {
+    let part = |level: usize, next| Chained {
         weights: [level as f64; 16],
         name: "name".into(),
         pair: (1.0, Some(1)),
@@ -138,7 +138,7 @@ fn chain_of_200_references_is_walked_and_built() {
         on_stack(1450, || {
             let chain = parts(length);
             let (leaves, treedef) = graph::flatten_any(&chain);
-            let built: Part = graph::unflatten(&treedef, leaves).unwrap();
+            let built: Chained = graph::unflatten(&treedef, leaves).unwrap();
             assert_eq!(graph::structure(&built), treedef);
             let copy = nodes::copy(&built);
             let changed = edit::replace_at(&copy, "next.next.name", "other".to_owned()).unwrap();
@@ -215,7 +215,7 @@ fn larger_stack_allows_longer_chains() {
             let mut chain = parts(length);
             depth::with_stack(bytes, || {
                 let (leaves, treedef) = graph::flatten_any(&chain);
-                let built: Part = graph::unflatten(&treedef, leaves).unwrap();
+                let built: Chained = graph::unflatten(&treedef, leaves).unwrap();
                 assert_eq!(graph::structure(&built), treedef);
                 let copy = nodes::copy(&built);
                 let sum = graph::reduce(&copy.pair.0, 0.0, |sum, leaf: &f32| sum + leaf);

@@ -86,7 +86,7 @@ pub fn held_as(dtype: DType) -> DType {
 
 /// Where a step reads an operand.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum OperandPlace {
     /// A register, given by its number.
     Register(usize),
     /// An input of the kernel, given by its position. The step reads the input without a copy.
@@ -132,7 +132,7 @@ pub(super) struct Step {
     pub(super) dtype: DType,
     /// Whether the results are rounded or wrapped to their dtype, which is narrower than the numbers of the register.
     pub(super) is_narrowed: bool,
-    pub(super) operands: SmallVec<[Place; 3]>,
+    pub(super) operands: SmallVec<[OperandPlace; 3]>,
     /// For each operand, the position of its factor in [`Kernel::factors`], and last that of the factor between the operations of a
     /// chain. Only operations of arithmetic and operations with one operand have factors.
     pub(super) factors: Factors,
@@ -147,8 +147,8 @@ impl Step {
             _ => None,
         };
         let operands = self.operands.iter().filter_map(|place| match *place {
-            Place::Input(input) => Some(input),
-            Place::Register(_) => None,
+            OperandPlace::Input(input) => Some(input),
+            OperandPlace::Register(_) => None,
         });
         operands.chain(loaded)
     }
@@ -252,7 +252,7 @@ impl Kernel {
         for (position, step) in self.steps.iter().enumerate() {
             last_use[step.output] = position;
             for operand in &step.operands {
-                if let Place::Register(register) = operand {
+                if let OperandPlace::Register(register) = operand {
                     last_use[*register] = position;
                 }
             }
@@ -290,7 +290,7 @@ impl Kernel {
             assigned[step.output] = Some(output);
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
             for operand in &mut step.operands {
-                if let Place::Register(register) = operand {
+                if let OperandPlace::Register(register) = operand {
                     let own = expect_some(assigned[*register], MADE);
                     if last_use[*register] == position && !released.contains(&own) {
                         released.push(own);

@@ -3,4 +3,4 @@
 mod kernel;
 mod tiles;
 
-pub use self::kernel::{Followed, Kernel, KernelBuilder, Level, Place, held_as};
+pub use self::kernel::{Followed, Kernel, KernelBuilder, Level, OperandPlace, held_as};

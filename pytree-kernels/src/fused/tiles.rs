@@ -14,7 +14,7 @@ use pytree_base::bug::{bug, expect_some};
 pub(super) use self::elementwise::Types;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
-use super::kernel::{Filler, Here, Place};
+use super::kernel::{Filler, Here, OperandPlace};
 use crate::base::array::Array;
 use crate::base::combine::{Number, Ordered, with_fold};
 use crate::base::dtype::DType;
@@ -51,12 +51,12 @@ pub(super) trait Float:
 }
 
 /// The source of a kernel's input: an array, or the position of the result that overwrites the input.
-pub(super) enum Source<'a> {
+pub(super) enum KernelInput<'a> {
     Array(&'a Array),
     Result(usize),
 }
 
-impl Source<'_> {
+impl KernelInput<'_> {
     /// Returns the array of an input that no result overwrites.
     #[inline(always)]
     pub(super) fn array(&self) -> &Array {
@@ -150,7 +150,7 @@ impl Tiles {
         register: usize,
         dtype: DType,
         number: Filler,
-        sources: &[Source<'_>],
+        sources: &[KernelInput<'_>],
     ) {
         with_class!(dtype, C => {
             let number: C = number.value(sources);
@@ -169,10 +169,10 @@ impl Tiles {
     ) {
         let Here { start, count, .. } = *here;
         match here.sources[input] {
-            Source::Array(array) => {
+            KernelInput::Array(array) => {
                 self.load_array::<F>(register, pattern, array, start, count);
             }
-            Source::Result(result) => {
+            KernelInput::Result(result) => {
                 self.reload(register, dtype, &here.slots[result], start, count);
             }
         }
@@ -226,7 +226,12 @@ impl Tiles {
     }
 
     /// Copies the numbers at a place into a register.
-    pub(super) fn copy<F: Float>(&mut self, operand: Place, register: usize, here: &Here<'_, '_>) {
+    pub(super) fn copy<F: Float>(
+        &mut self,
+        operand: OperandPlace,
+        register: usize,
+        here: &Here<'_, '_>,
+    ) {
         let mut output = self.take::<F>(register);
         output[..here.count].copy_from_slice(self.elements(operand, here));
         self.put(register, output);
@@ -252,12 +257,12 @@ impl Tiles {
     pub(super) fn spread<F: Float>(
         &mut self,
         dtype: DType,
-        operand: Place,
+        operand: OperandPlace,
         register: usize,
         row: usize,
         count: usize,
     ) {
-        let Place::Register(operand) = operand else {
+        let OperandPlace::Register(operand) = operand else {
             bug("the numbers of rows to be in a register")
         };
         if class_of(dtype) == F::dtype() {
@@ -286,7 +291,7 @@ impl Tiles {
     pub(super) fn fold_rows<F: Float>(
         &mut self,
         fold: Fold,
-        operand: Place,
+        operand: OperandPlace,
         register: usize,
         row: usize,
         here: &Here<'_, '_>,
@@ -330,24 +335,32 @@ impl Tiles {
         unsafe_code,
         reason = "no step writes to memory while the tiles are borrowed"
     )]
-    pub(super) fn elements<'a, C: Held>(&'a self, place: Place, here: &'a Here<'_, '_>) -> &'a [C] {
+    pub(super) fn elements<'a, C: Held>(
+        &'a self,
+        place: OperandPlace,
+        here: &'a Here<'_, '_>,
+    ) -> &'a [C] {
         // SAFETY: a step that writes borrows the tiles mutably.
         unsafe { self.operand(place, here).elements() }
     }
 
     /// Returns the elements of the tile at a place, which the step may overwrite.
-    fn operand<'a, C: Held>(&'a self, place: Place, here: &'a Here<'_, '_>) -> Operand<'a, C> {
+    fn operand<'a, C: Held>(
+        &'a self,
+        place: OperandPlace,
+        here: &'a Here<'_, '_>,
+    ) -> Operand<'a, C> {
         let Here { start, count, .. } = *here;
         let result = match place {
-            Place::Register(register) => match here.destinations[register] {
+            OperandPlace::Register(register) => match here.destinations[register] {
                 None => return Operand::new(&self.register(register)[..count]),
                 Some(result) => result,
             },
-            Place::Input(input) => match here.sources[input] {
-                Source::Array(array) => {
+            OperandPlace::Input(input) => match here.sources[input] {
+                KernelInput::Array(array) => {
                     return Operand::new(&array.elements()[start..start + count]);
                 }
-                Source::Result(result) => result,
+                KernelInput::Result(result) => result,
             },
         };
         Operand::of_result(own(&here.slots[result]), start, count)

@@ -5,8 +5,8 @@ use pytree_transform::{AbstractArray, Tensor, TensorError};
 
 use crate::kernels::triangles as kernels;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, adjoint, batch_of_one, check_real, each_matrix, identity, part, product,
-    square_length, with_real,
+    Infos, Lowered, MatrixPart, adjoint, batch_of_one, check_real, each_matrix, identity, part,
+    product, square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -52,14 +52,14 @@ impl Primitive for Cholesky {
         let factor = apply(self, &[&primals[0]]).remove(0);
         let tangent = tangents[0].as_ref().map(|tangent| {
             // Only the lower triangle is an operand, and it stands for both triangles.
-            let symmetric =
-                part(tangent, Part::Lower) + adjoint(&part(tangent, Part::BelowDiagonal));
+            let symmetric = part(tangent, MatrixPart::Lower)
+                + adjoint(&part(tangent, MatrixPart::BelowDiagonal));
             let lower = TriangularSolve::new(Triangle::Lower);
             let right = lower.transposed().on_side(Side::Right);
             let inner = lower.apply(&factor, &right.apply(&factor, &symmetric));
-            let halved = part(&inner, Part::Lower) / (identity(&inner) + 1.0);
+            let halved = part(&inner, MatrixPart::Lower) / (identity(&inner) + 1.0);
             // If the factor is NaN, then so is the product, also above the diagonal.
-            part(&product(&factor, &halved), Part::Lower)
+            part(&product(&factor, &halved), MatrixPart::Lower)
         });
         (vec![factor], vec![tangent])
     }
@@ -73,6 +73,8 @@ impl Primitive for Cholesky {
         let result = results[0].clone();
         let factor = block.operation("stablehlo.cholesky", &[&operands[0]], attributes, result);
         // StableHLO does not define the elements above the diagonal.
-        block.computed(&[factor], |factor| vec![part(&factor[0], Part::Lower)])
+        block.computed(&[factor], |factor| {
+            vec![part(&factor[0], MatrixPart::Lower)]
+        })
     }
 }

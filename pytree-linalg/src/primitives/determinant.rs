@@ -10,7 +10,7 @@ use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::lu::{Factors, Lu};
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, batch_of_one, check_real, count, diagonal, each_matrix, mask,
+    Infos, Lowered, MatrixPart, batch_of_one, check_real, count, diagonal, each_matrix, mask,
     parity_sign, permuted_rows, spread, square_length, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Triangle, TriangularSolve};
@@ -60,7 +60,7 @@ fn by_cofactors(matrix: &Tensor, tangent: &Tensor) -> Tensor {
     let turned = |rows: isize, columns: isize| matrix.roll(-rows, -2).roll(-columns, -1);
     let cofactors = if matrix.shape()[matrix.rank() - 1] == 2 {
         let minors = turned(1, 1);
-        mask(matrix, Part::Diagonal).select(&minors, &-&minors)
+        mask(matrix, MatrixPart::Diagonal).select(&minors, &-&minors)
     } else {
         turned(1, 1) * turned(2, 2) - turned(1, 2) * turned(2, 1)
     };
@@ -88,7 +88,7 @@ fn trace_of_adjugate(matrix: &Tensor, tangent: &Tensor) -> Tensor {
         .prod_axes(-1)
         * &sign;
     let is_last_row = Tensor::iota(DType::I32, matrix.shape(), -2).equal(count(size) - 1);
-    let is_last = &is_last_row & mask(matrix, Part::Diagonal);
+    let is_last = &is_last_row & mask(matrix, MatrixPart::Diagonal);
     let spread = |value: &Tensor| spread(value, matrix.shape());
     let packed = is_last.select(spread(&(1.0 / &of_others)), &packed);
     let upper = TriangularSolve::new(Triangle::Upper);

@@ -4,7 +4,7 @@
 
 use pytree_transform::{DType, Tensor, fori_loop, ix, vmap};
 
-use crate::primitives::matrices::{Part, count, lengths, mask, parity_sign, part, spread};
+use crate::primitives::matrices::{MatrixPart, count, lengths, mask, parity_sign, part, spread};
 
 /// Returns an array with one batch axis in front of the last `kept` axes.
 fn joined(value: &Tensor, kept: usize) -> Tensor {
@@ -90,7 +90,7 @@ pub(super) fn determinant(operand: &Tensor) -> Tensor {
     let factors = lu(operand);
     let (packed, pivots) = (&factors[0], &factors[1]);
     let ones = Tensor::ones_like(packed);
-    let on_diagonal = mask(packed, Part::Diagonal).select(packed, &ones);
+    let on_diagonal = mask(packed, MatrixPart::Diagonal).select(packed, &ones);
     on_diagonal.prod_axes([-2, -1]) * parity_sign(pivots, operand.dtype())
 }
 
@@ -115,13 +115,13 @@ pub(super) fn qr(operand: &Tensor) -> Vec<Tensor> {
     let carry = (matrices, vectors, scales);
     let (triangular, vectors, scales) = fori_loop(0, count(size), reflect, carry);
     let zeros = Tensor::zeros(dtype, [batch, rows, size]);
-    let identity = mask(&zeros, Part::Diagonal).convert(dtype);
+    let identity = mask(&zeros, MatrixPart::Diagonal).convert(dtype);
     let multiply = |step: Tensor, product: Tensor| {
         let step = -step + (count(size) - 1);
         reflected(&product, &at(&vectors, 0, &step), &at(&scales, 0, &step))
     };
     let orthogonal = fori_loop(0, count(size), multiply, identity);
-    let triangular = part(&triangular.index(ix![.., ..size]), Part::Upper);
+    let triangular = part(&triangular.index(ix![.., ..size]), MatrixPart::Upper);
     let batch = &operand.shape()[..operand.rank() - 2];
     vec![
         orthogonal.reshape([batch, &[rows, size]].concat()),

@@ -8,8 +8,8 @@ use crate::kernels::real::Real;
 use crate::kernels::triangles as kernels;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, batch_of_one, check_real, each_matrix, identity, part, permuted_rows,
-    product, square_length, with_real,
+    Infos, Lowered, MatrixPart, batch_of_one, check_real, each_matrix, identity, part,
+    permuted_rows, product, square_length, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
 
@@ -122,10 +122,10 @@ impl Primitive for Lu {
             let upper = TriangularSolve::new(Triangle::Upper).on_side(Side::Right);
             let middle = lower.apply(&packed, &permuted_rows(tangent, &permutation));
             let middle = upper.apply(&packed, &middle);
-            let lower = part(&packed, Part::BelowDiagonal) + identity(&packed);
-            let upper = part(&packed, Part::Upper);
-            product(&lower, &part(&middle, Part::BelowDiagonal))
-                + product(&part(&middle, Part::Upper), &upper)
+            let lower = part(&packed, MatrixPart::BelowDiagonal) + identity(&packed);
+            let upper = part(&packed, MatrixPart::Upper);
+            product(&lower, &part(&middle, MatrixPart::BelowDiagonal))
+                + product(&part(&middle, MatrixPart::Upper), &upper)
         });
         (vec![packed, pivots, permutation], vec![tangent, None, None])
     }

@@ -253,7 +253,7 @@ pub(crate) fn adjoint(operand: &Tensor) -> Tensor {
 
 /// A part of a matrix, by the column of an element compared with its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum MatrixPart {
     BelowDiagonal,
     Lower,
     Diagonal,
@@ -263,36 +263,36 @@ pub(crate) enum Part {
 
 /// Returns whether an element is in the part, for each element of the matrices.
 #[track_caller]
-pub(super) fn mask(operand: &Tensor, part: Part) -> Tensor {
+pub(super) fn mask(operand: &Tensor, part: MatrixPart) -> Tensor {
     let lengths = lengths(operand);
     let rows = Tensor::iota(DType::I32, lengths, 0);
     let columns = Tensor::iota(DType::I32, lengths, 1);
     let is_inside = match part {
-        Part::BelowDiagonal => columns.less(&rows),
-        Part::Lower => columns.less_equal(&rows),
-        Part::Diagonal => columns.equal(&rows),
-        Part::Upper => columns.greater_equal(&rows),
-        Part::AboveDiagonal => columns.greater(&rows),
+        MatrixPart::BelowDiagonal => columns.less(&rows),
+        MatrixPart::Lower => columns.less_equal(&rows),
+        MatrixPart::Diagonal => columns.equal(&rows),
+        MatrixPart::Upper => columns.greater_equal(&rows),
+        MatrixPart::AboveDiagonal => columns.greater(&rows),
     };
     is_inside.broadcast_to(operand.shape())
 }
 
 /// Returns the matrices with zeros outside of the part.
 #[track_caller]
-pub(super) fn part(operand: &Tensor, part: Part) -> Tensor {
+pub(super) fn part(operand: &Tensor, part: MatrixPart) -> Tensor {
     mask(operand, part).select(operand, Tensor::zeros_like(operand))
 }
 
 /// Returns the diagonals of square matrices: `[…, n, n] → […, n]`.
 #[track_caller]
 pub(crate) fn diagonal(operand: &Tensor) -> Tensor {
-    part(operand, Part::Diagonal).sum_axes(-1)
+    part(operand, MatrixPart::Diagonal).sum_axes(-1)
 }
 
 /// Returns identity matrices with the dtype and shape of `operand`.
 #[track_caller]
 pub(crate) fn identity(operand: &Tensor) -> Tensor {
-    mask(operand, Part::Diagonal).convert(operand.dtype())
+    mask(operand, MatrixPart::Diagonal).convert(operand.dtype())
 }
 
 /// Returns a value of each batch example, `[…]`, as an array whose first axes are these.

@@ -8,7 +8,7 @@ use crate::kernels::memory::filled;
 use crate::kernels::reflections::Reflections;
 use crate::primitives::lowering;
 use crate::primitives::matrices::{
-    Infos, Lowered, Part, adjoint, batch_of_one, check_real, count, elements, lengths,
+    Infos, Lowered, MatrixPart, adjoint, batch_of_one, check_real, count, elements, lengths,
     matrix_lengths, part, product, shaped, with_lengths, with_real,
 };
 use crate::primitives::triangular_solve::{Side, Triangle, TriangularSolve};
@@ -44,14 +44,14 @@ fn tall_tangents(q: &Tensor, r: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {
     let moved = product(&adjoint(q), tangent);
     let below = part(
         &divide.apply(&with_last_pivot_of_one(r), &moved),
-        Part::BelowDiagonal,
+        MatrixPart::BelowDiagonal,
     );
     let skew = &below - adjoint(&below);
     let mut of_q = product(q, &skew);
     if lengths(q)[0] > lengths(r)[1] {
         of_q += divide.apply(r, &(tangent - product(q, &moved)));
     }
-    let of_r = part(&(moved - product(&skew, r)), Part::Upper);
+    let of_r = part(&(moved - product(&skew, r)), MatrixPart::Upper);
     (of_q, of_r)
 }
 

@@ -9,7 +9,7 @@ use crate::primitives::cholesky::Cholesky;
 use crate::primitives::determinant::Determinant;
 use crate::primitives::lu::Lu;
 use crate::primitives::lu_solve::LuSolve;
-use crate::primitives::matrices::{Part, adjoint, identity, part, permuted_rows, product};
+use crate::primitives::matrices::{MatrixPart, adjoint, identity, part, permuted_rows, product};
 use crate::primitives::qr::Qr;
 use crate::primitives::tests::rule_checks::{
     assert_close, check_batching, check_tangent, check_transpose, noise,
@@ -42,7 +42,7 @@ fn cholesky_factor_times_its_transpose_is_the_matrix() {
         let a = definite(&[2, size, size], 1);
         let l = cholesky(&a).unwrap();
         assert_close(&product(&l, &adjoint(&l)), &a, 1e-12);
-        assert_eq!(part(&l, Part::Lower), l);
+        assert_eq!(part(&l, MatrixPart::Lower), l);
         let l = cholesky(&single(&a)).unwrap();
         assert_close(&product(&l, &adjoint(&l)), &single(&a), 1e-5);
     }
@@ -71,15 +71,15 @@ fn triangular_solution_fulfils_its_equations() {
     for size in SIZES {
         for columns in [1, 5] {
             for (triangle, read) in [
-                (Triangle::Lower, Part::Lower),
-                (Triangle::Upper, Part::Upper),
+                (Triangle::Lower, MatrixPart::Lower),
+                (Triangle::Upper, MatrixPart::Upper),
             ] {
                 let solve = TriangularSolve::new(triangle);
                 for solve in [solve, solve.transposed(), solve.with_unit_diagonal()] {
                     let a = regular(&[2, size, size], 3);
                     let used = part(&a, read);
                     let used = if solve.has_unit_diagonal {
-                        &used - part(&used, Part::Diagonal) + identity(&used)
+                        &used - part(&used, MatrixPart::Diagonal) + identity(&used)
                     } else {
                         used
                     };
@@ -118,8 +118,8 @@ fn product_of_lu_factors_is_the_permuted_matrix() {
     for size in SIZES {
         let a = noise(&[2, size, size], 6);
         let factors = lu(&a).unwrap();
-        let lower = part(&factors.packed, Part::BelowDiagonal) + identity(&a);
-        let upper = part(&factors.packed, Part::Upper);
+        let lower = part(&factors.packed, MatrixPart::BelowDiagonal) + identity(&a);
+        let upper = part(&factors.packed, MatrixPart::Upper);
         assert_close(
             &product(&lower, &upper),
             &permuted_rows(&a, &factors.permutation),
@@ -189,7 +189,7 @@ fn qr_factors_are_orthonormal_and_triangular() {
         assert_close(&product(&q, &r), &a, 1e-12);
         let gram = product(&adjoint(&q), &q);
         assert_close(&gram, &identity(&gram), 1e-12);
-        assert_eq!(part(&r, Part::Upper), r);
+        assert_eq!(part(&r, MatrixPart::Upper), r);
         let (q, r) = qr(&single(&a)).unwrap();
         assert_close(&product(&q, &r), &single(&a), 1e-5);
     }

@@ -10,7 +10,7 @@ use crate::kernels::memory::copied;
 use crate::kernels::real::Real;
 use crate::kernels::triangles::{self as kernels, Triangle as ReadTriangle};
 use crate::primitives::matrices::{
-    Cotangents, Infos, Lowered, Part, adjoint, batch_of_all, check_batch_axes, check_real,
+    Cotangents, Infos, Lowered, MatrixPart, adjoint, batch_of_all, check_batch_axes, check_real,
     elements, known, lengths, matrix_lengths, part, product, square_length, sum_of, with_real,
 };
 
@@ -180,10 +180,10 @@ impl Primitive for TriangularSolve {
         let result = self.apply(matrix, &primals[1]);
         let of_matrix = tangents[0].as_ref().map(|tangent| {
             let read = match (self.triangle, self.has_unit_diagonal) {
-                (Triangle::Lower, false) => Part::Lower,
-                (Triangle::Lower, true) => Part::BelowDiagonal,
-                (Triangle::Upper, false) => Part::Upper,
-                (Triangle::Upper, true) => Part::AboveDiagonal,
+                (Triangle::Lower, false) => MatrixPart::Lower,
+                (Triangle::Lower, true) => MatrixPart::BelowDiagonal,
+                (Triangle::Upper, false) => MatrixPart::Upper,
+                (Triangle::Upper, true) => MatrixPart::AboveDiagonal,
             };
             let tangent = part(tangent, read);
             let tangent = if self.is_transposed {

@@ -8,8 +8,8 @@ use crate::format::bytes::dtype_of;
 use crate::loading::blank::{Blank, blank_of, ndarrays};
 use crate::loading::entries::{Entry, entries};
 use crate::loading::location::Location;
-use crate::loading::reading::{Part, Plan, Reading, Targets};
-use crate::loading::source::Source;
+use crate::loading::reading::{Plan, Reading, TargetLeaf, Targets};
+use crate::loading::source::OpenCheckpoint;
 use crate::names::arrangement::Arrangement;
 use crate::report::error::CheckpointError;
 
@@ -47,11 +47,11 @@ pub fn arrays_where(
     mut choose: impl FnMut(&Entry) -> bool,
     blank: &Blank<'_>,
 ) -> Result<BTreeMap<String, AnyLeaf>, CheckpointError> {
-    chosen(&mut Source::open(&path)?, &mut choose, blank)
+    chosen(&mut OpenCheckpoint::open(&path)?, &mut choose, blank)
 }
 
 fn chosen(
-    file: &mut Source<'_>,
+    file: &mut OpenCheckpoint<'_>,
     choose: &mut dyn FnMut(&Entry) -> bool,
     blank: &Blank<'_>,
 ) -> Result<BTreeMap<String, AnyLeaf>, CheckpointError> {
@@ -78,7 +78,7 @@ fn chosen(
         let Some((dtype, array)) = dtype_of(info.dtype).zip(blank_of(&info, blank)) else {
             continue;
         };
-        let part = Part {
+        let part = TargetLeaf {
             leaf: blanks.len(),
             arrangement: Arrangement::same(&info.shape),
             shape: info.shape,
@@ -131,7 +131,7 @@ pub fn nested_arrays(
         !separator.is_empty(),
         "`nested_arrays` expects a separator between the steps of a name, found an empty text; write for instance `\".\"`"
     );
-    let mut file = Source::open(&path)?;
+    let mut file = OpenCheckpoint::open(&path)?;
     let tensors = chosen(&mut file, &mut |_| true, blank)?;
     let steps =
         |name: &'_ str| -> Vec<String> { name.split(separator).map(str::to_owned).collect() };

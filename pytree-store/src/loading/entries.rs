@@ -6,7 +6,7 @@ use crate::format::bytes::dtype_name;
 use crate::format::metadata::Metadata;
 use crate::loading::blank::{Blank, blank_of, ndarrays};
 use crate::loading::location::Location;
-use crate::loading::source::{Source, metadata_of};
+use crate::loading::source::{OpenCheckpoint, metadata_of};
 use crate::report::error::CheckpointError;
 
 /// A leaf of a checkpoint: see [`inspect`].
@@ -52,7 +52,7 @@ impl Entry {
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`].
 pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
-    let mut file = Source::open(&path)?;
+    let mut file = OpenCheckpoint::open(&path)?;
     let metadata = file.metadata()?;
     file.check_all(&metadata)?;
     Ok(entries(&file, &metadata, &ndarrays))
@@ -63,12 +63,16 @@ pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or [`CheckpointError::Version`].
 pub fn headers(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
-    let file = Source::open(&path)?;
+    let file = OpenCheckpoint::open(&path)?;
     Ok(entries(&file, &file.metadata()?, &ndarrays))
 }
 
 /// Lists the leaves of a checkpoint. `blank` decides which are readable.
-pub(super) fn entries(file: &Source<'_>, metadata: &Metadata, blank: &Blank<'_>) -> Vec<Entry> {
+pub(super) fn entries(
+    file: &OpenCheckpoint<'_>,
+    metadata: &Metadata,
+    blank: &Blank<'_>,
+) -> Vec<Entry> {
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {
         kind: kinds.get(name.as_str()).map(|&kind| kind.to_owned()),

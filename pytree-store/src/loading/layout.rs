@@ -8,13 +8,13 @@ use pytree_core::{ArrayInfo, TreeDef};
 use crate::format::metadata::{KINDS_KEY, LAYOUT_KEY, Metadata, VERSION_KEY};
 use crate::loading::matching::described;
 use crate::loading::reading::Plan;
-use crate::loading::source::Source;
+use crate::loading::source::OpenCheckpoint;
 use crate::names::leaves::places;
 use crate::names::weight_names::WeightNames;
 use crate::report::error::CheckpointError;
 
 /// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
-pub(crate) fn pytorch_sign(file: &Source<'_>, metadata: &Metadata) -> Option<String> {
+pub(crate) fn pytorch_sign(file: &OpenCheckpoint<'_>, metadata: &Metadata) -> Option<String> {
     if metadata.get("format") == Some("pt") {
         return Some("the metadata `format = pt`".to_owned());
     }
@@ -33,7 +33,7 @@ pub(crate) fn pytorch_sign(file: &Source<'_>, metadata: &Metadata) -> Option<Str
 
 /// Returns the error for a matrix that may have the layout of PyTorch.
 pub(crate) fn ambiguous(
-    file: &Source<'_>,
+    file: &OpenCheckpoint<'_>,
     metadata: &Metadata,
     treedef: &TreeDef,
     leaves: &[ArrayInfo],

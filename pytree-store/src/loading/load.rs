@@ -12,7 +12,7 @@ use crate::loading::location::Location;
 use crate::loading::matching::Template;
 use crate::loading::options::LoadOptions;
 use crate::loading::reading::Targets;
-use crate::loading::source::Source;
+use crate::loading::source::OpenCheckpoint;
 use crate::names::leaves::{arrays_of, layer_name, names, places};
 use crate::report::error::CheckpointError;
 use crate::report::load_report::{LoadReport, OtherEpsilon};
@@ -140,11 +140,11 @@ pub fn load_leaves(
     arrays: &[&dyn ArrayLeaf],
     options: &LoadOptions<'_>,
 ) -> Result<(Vec<Option<AnyLeaf>>, LoadReport), CheckpointError> {
-    load_from(Source::open(&path)?, treedef, arrays, options)
+    load_from(OpenCheckpoint::open(&path)?, treedef, arrays, options)
 }
 
 fn load_from(
-    mut file: Source<'_>,
+    mut file: OpenCheckpoint<'_>,
     treedef: &TreeDef,
     arrays: &[&dyn ArrayLeaf],
     options: &LoadOptions<'_>,

@@ -8,7 +8,7 @@ use safetensors::tensor::TensorInfo;
 
 use crate::format::bytes::{dtype_name, dtype_of, is_float, stored_dtype};
 use crate::loading::options::LoadOptions;
-use crate::loading::reading::{Part, Plan, Reading};
+use crate::loading::reading::{Plan, Reading, TargetLeaf};
 use crate::names::weight_names::Place;
 use crate::report::guess::{Names, OtherPrefix};
 use crate::report::load_report::{Converted, LoadReport};
@@ -203,7 +203,7 @@ impl Template<'_> {
             }
             report.applied.push(name.clone());
             let shape = self.leaves[leaf].shape.clone();
-            parts.push(Part {
+            parts.push(TargetLeaf {
                 leaf,
                 shape,
                 arrangement,

@@ -42,14 +42,14 @@ pub(crate) enum From<'a, 'f, 'b> {
 
 /// A tensor of the model that is the whole of a stored tensor or one of its parts.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct TargetLeaf {
     /// The position of the leaf in the model.
     pub(crate) leaf: usize,
     pub(crate) shape: Vec<usize>,
     pub(crate) arrangement: Arrangement,
 }
 
-impl Part {
+impl TargetLeaf {
     /// Returns the length of the part along the axis that is divided.
     fn length(&self, axis: usize) -> usize {
         self.arrangement
@@ -66,7 +66,7 @@ pub(crate) struct Reading {
     /// The dtype of the tensors of the model.
     pub(crate) dtype: ElementType,
     /// The parts, in their order in the file. They divide the axis of the outputs, and together have the stored shape.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<TargetLeaf>,
 }
 
 impl Reading {
@@ -89,7 +89,7 @@ impl Reading {
             return Ok(());
         }
         let of_part =
-            |part: &Part| vec![0; part.shape.iter().product::<usize>() * self.dtype.bytes()];
+            |part: &TargetLeaf| vec![0; part.shape.iter().product::<usize>() * self.dtype.bytes()];
         let mut elements: Vec<Vec<u8>> = self.parts.iter().map(of_part).collect();
         self.fill(
             from,
@@ -115,7 +115,7 @@ impl Reading {
     fn refilled(
         &self,
         from: &mut From<'_, '_, '_>,
-        part: &Part,
+        part: &TargetLeaf,
         leaf: &dyn ArrayLeaf,
     ) -> Result<Box<dyn Leaf>, LeafError> {
         let mut kept: Option<Vec<u8>> = None;

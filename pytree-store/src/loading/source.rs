@@ -17,12 +17,12 @@ use crate::shards::opening::StoredFolder;
 
 /// A checkpoint whose headers were read.
 #[derive(Debug)]
-pub(crate) enum Source<'b> {
+pub(crate) enum OpenCheckpoint<'b> {
     File(StoredFile<'b>),
     Folder(StoredFolder),
 }
 
-impl<'b> Source<'b> {
+impl<'b> OpenCheckpoint<'b> {
     /// Opens a checkpoint: a folder or its index, or else a file.
     pub(crate) fn open(location: &'b impl Location) -> Result<Self, CheckpointError> {
         match location.place() {

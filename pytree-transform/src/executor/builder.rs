@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use pytree_base::bug::expect_some;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::base::pattern::Pattern;
-use pytree_kernels::fused::{KernelBuilder, Level, Place, held_as};
+use pytree_kernels::fused::{KernelBuilder, Level, OperandPlace, held_as};
 
 use super::kernel::FusedKernel;
 use super::schedule::{Planner, Resolved, Role};
@@ -50,7 +50,7 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
 
     /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
     /// element or for each row. If necessary, adds the steps that load or repeat the value.
-    fn place(&mut self, variable: Variable, level: Level) -> Place {
+    fn place(&mut self, variable: Variable, level: Level) -> OperandPlace {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
             base,
@@ -58,9 +58,9 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
         } = resolved
         {
             match self.inside.get(&base) {
-                Some(&(register, _)) => return Place::Register(register),
+                Some(&(register, _)) => return OperandPlace::Register(register),
                 None if held_as(self.dtype(base)) == self.dtype(base) => {
-                    return Place::Input(self.input(base));
+                    return OperandPlace::Input(self.input(base));
                 }
                 // A step below loads the elements into a register of a wider type.
                 None => {}
@@ -72,7 +72,7 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             .iter()
             .find(|(other, held, at, _)| (*held, *at) == (dtype, level) && other.is(&resolved));
         if let Some(&(.., register)) = known {
-            return Place::Register(register);
+            return OperandPlace::Register(register);
         }
         let register = match resolved {
             Resolved::Constant(value) => self.kernel.constant(value, dtype),
@@ -93,7 +93,7 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             }
         };
         self.loads.push((resolved, dtype, level, register));
-        Place::Register(register)
+        OperandPlace::Register(register)
     }
 
     /// Adds the step that computes an equation.

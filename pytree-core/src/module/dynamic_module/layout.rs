@@ -27,7 +27,7 @@ const FEW: usize = 16;
 
 /// The names of a module and of its fields, with their kinds.
 #[derive(Clone)]
-pub(super) struct Layout {
+pub(super) struct FieldLayout {
     kind: NodeKind,
     name: Arc<str>,
     fields: Vec<TreeField>,
@@ -38,7 +38,7 @@ pub(super) struct Layout {
     shape: OnceLock<Arc<DynamicShape>>,
 }
 
-impl Layout {
+impl FieldLayout {
     /// Creates the layout of a struct without fields.
     pub(super) fn empty(name: &str) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl Layout {
     }
 }
 
-impl PartialEq for Layout {
+impl PartialEq for FieldLayout {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.name == other.name

@@ -6,7 +6,7 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Filler, Kernel, Place, Step, Work};
+use super::{Fill, Filler, Kernel, OperandPlace, Step, Work};
 use crate::loops::elementwise::{Binary, Elementwise, Unary};
 
 /// An operation of arithmetic that can be part of a chain.
@@ -72,7 +72,7 @@ impl Kernel {
         let mut uses = vec![0; self.registers];
         let operands = self.steps.iter().flat_map(|step| &step.operands);
         for operand in operands {
-            if let Place::Register(register) = *operand {
+            if let OperandPlace::Register(register) = *operand {
                 uses[register] += 1;
             }
         }
@@ -83,8 +83,8 @@ impl Kernel {
     }
 
     /// Returns the number that a place holds, if it is the same for all elements.
-    pub(super) fn number_at(&self, place: Place) -> Option<Filler> {
-        let Place::Register(register) = place else {
+    pub(super) fn number_at(&self, place: OperandPlace) -> Option<Filler> {
+        let OperandPlace::Register(register) = place else {
             return None;
         };
         let mut fills = self.fills.iter();
@@ -95,7 +95,7 @@ impl Kernel {
     }
 
     /// Returns the operand and the number of a step that multiplies by a number, or negates, and does nothing else.
-    fn scaled(&self, step: &Step) -> Option<(Place, Filler)> {
+    fn scaled(&self, step: &Step) -> Option<(OperandPlace, Filler)> {
         if step.is_narrowed || step.factors != [None; 4] {
             return None;
         }
@@ -121,7 +121,7 @@ impl Kernel {
                 Work::Arithmetic(Arithmetic::Div) => match self.number_at(step.operands[1]) {
                     Some(Filler::Constant(divisor)) if is_power_of_two(divisor) => {
                         let dtype = step.dtype;
-                        Some(Place::Register(self.number(1.0 / divisor, dtype)))
+                        Some(OperandPlace::Register(self.number(1.0 / divisor, dtype)))
                     }
                     _ => None,
                 },
@@ -148,7 +148,7 @@ impl Kernel {
             }
             for operand in 0..self.steps[position].operands.len() {
                 let step = &self.steps[position];
-                let Place::Register(register) = step.operands[operand] else {
+                let OperandPlace::Register(register) = step.operands[operand] else {
                     continue;
                 };
                 let Some(earlier) = filled[register].filter(|_| uses[register] == 1) else {
@@ -182,7 +182,7 @@ impl Kernel {
                 continue;
             };
             let found = [Side::Left, Side::Right].into_iter().find_map(|side| {
-                let Place::Register(register) = step.operands[side as usize] else {
+                let OperandPlace::Register(register) = step.operands[side as usize] else {
                     return None;
                 };
                 let earlier = filled[register]?;

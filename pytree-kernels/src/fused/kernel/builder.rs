@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::{
-    Arithmetic, Fill, Filled, Filler, Kernel, LONGEST_UNIT, Level, Place, STREAMED, STREAMED_TILE,
-    Step, Store, TILE, Total, Types, Work,
+    Arithmetic, Fill, Filled, Filler, Kernel, LONGEST_UNIT, Level, OperandPlace, STREAMED,
+    STREAMED_TILE, Step, Store, TILE, Total, Types, Work,
 };
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
@@ -71,7 +71,7 @@ impl KernelBuilder {
         &mut self,
         work: Work,
         level: Level,
-        operands: SmallVec<[Place; 3]>,
+        operands: SmallVec<[OperandPlace; 3]>,
         dtype: DType,
     ) -> usize {
         let output = self.register();
@@ -111,7 +111,7 @@ impl KernelBuilder {
 
     /// Repeats the single number of each row along the row. The numbers have a dtype.
     pub fn spread(&mut self, rows: usize, level: Level, dtype: DType) -> usize {
-        let rows = smallvec::smallvec![Place::Register(rows)];
+        let rows = smallvec::smallvec![OperandPlace::Register(rows)];
         self.step(Work::Spread, level, rows, dtype)
     }
 
@@ -120,7 +120,7 @@ impl KernelBuilder {
         &mut self,
         operation: Elementwise,
         level: Level,
-        operands: SmallVec<[Place; 3]>,
+        operands: SmallVec<[OperandPlace; 3]>,
         [from, to]: [DType; 2],
     ) -> usize {
         let [is_float, becomes_float] =
@@ -141,13 +141,19 @@ impl KernelBuilder {
     }
 
     /// Reduces each row to one number of a dtype.
-    pub fn fold_rows(&mut self, fold: Fold, operand: Place, dtype: DType) -> usize {
+    pub fn fold_rows(&mut self, fold: Fold, operand: OperandPlace, dtype: DType) -> usize {
         let operands = smallvec::smallvec![operand];
         self.step(Work::Rows(fold), Level::Row, operands, dtype)
     }
 
     /// Reduces all rows of `period` elements to one row. The kernel returns it after all stored values.
-    pub fn fold_columns(&mut self, fold: Fold, period: usize, info: AbstractArray, operand: Place) {
+    pub fn fold_columns(
+        &mut self,
+        fold: Fold,
+        period: usize,
+        info: AbstractArray,
+        operand: OperandPlace,
+    ) {
         let total = self.kernel.totals.len();
         let length = self.kernel.length;
         self.kernel

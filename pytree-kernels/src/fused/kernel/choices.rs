@@ -6,7 +6,7 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Filled, Filler, Kernel, Place, Step, Work};
+use super::{Fill, Filled, Filler, Kernel, OperandPlace, Step, Work};
 use crate::base::dtype::DType;
 use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
@@ -24,8 +24,8 @@ impl Step {
             _ => return None,
         };
         match self.operands[0] {
-            Place::Register(register) => Some((register, converts)),
-            Place::Input(_) => None,
+            OperandPlace::Register(register) => Some((register, converts)),
+            OperandPlace::Input(_) => None,
         }
     }
 }
@@ -40,7 +40,7 @@ impl Kernel {
         for (position, step) in self.steps.iter().enumerate() {
             filled[step.output] = Some(step);
             let made = |place| match place {
-                Place::Register(register) if uses[register] == 1 => {
+                OperandPlace::Register(register) if uses[register] == 1 => {
                     filled[register].filter(|before: &&Step| before.level == step.level)
                 }
                 _ => None,
@@ -73,7 +73,7 @@ impl Kernel {
                 output,
                 ..*outer
             };
-            let inner_place = Place::Register(output);
+            let inner_place = OperandPlace::Register(output);
             outer.operands = if operation == Binary::And {
                 smallvec![left, inner_place, on_false]
             } else {
@@ -114,7 +114,7 @@ impl Kernel {
                 let [left, right] = [0, 1].map(|operand| before.operands[operand]);
                 let [on_true, on_false] = if converts {
                     let dtype = step.dtype;
-                    [1.0, 0.0].map(|number| Place::Register(self.number(number, dtype)))
+                    [1.0, 0.0].map(|number| OperandPlace::Register(self.number(number, dtype)))
                 } else {
                     [1, 2].map(|operand| step.operands[operand])
                 };

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::{Kernel, Level, Step, Store, Work};
-use crate::fused::tiles::Source;
+use crate::fused::tiles::KernelInput;
 use crate::loops::elementwise::classes::class_of;
 
 /// For each register, the result that a step writes to memory instead of the register.
@@ -35,12 +35,12 @@ impl Kernel {
     }
 
     /// Returns the results that steps write to memory in a run with these inputs.
-    pub(super) fn destinations(&self, sources: &[Source<'_>]) -> Destinations {
+    pub(super) fn destinations(&self, sources: &[KernelInput<'_>]) -> Destinations {
         let mut destinations: Destinations = smallvec::smallvec![None; self.registers];
         for (result, store) in self.stores.iter().enumerate() {
             let mut sources = sources.iter();
-            let taken =
-                sources.position(|source| matches!(source, Source::Result(own) if *own == result));
+            let taken = sources
+                .position(|source| matches!(source, KernelInput::Result(own) if *own == result));
             let is_direct = store
                 .direct
                 .as_ref()

@@ -6,7 +6,7 @@ use pytree_base::bug::{bug, expect_some};
 use smallvec::SmallVec;
 
 use super::following::FollowedOperands;
-use super::running::Part;
+use super::running::ThreadPart;
 use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
 use crate::base::array::{Array, Operands};
 use crate::base::data::Data;
@@ -15,7 +15,7 @@ use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::base::target::{Region, Then};
 use crate::base::threads::{self, Piece};
-use crate::fused::tiles::{Float, Source, Totals};
+use crate::fused::tiles::{Float, KernelInput, Totals};
 use crate::loops::elementwise::classes::Memory;
 use crate::loops::elementwise::{Binary, Elementwise, Unary};
 
@@ -43,11 +43,11 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn sources(&self) -> SmallVec<[Source<'_>; 8]> {
+    fn sources(&self) -> SmallVec<[KernelInput<'_>; 8]> {
         let each = self.arrays.iter().zip(&self.taken);
         each.map(|(array, taken)| match taken {
-            Some(result) => Source::Result(*result),
-            None => Source::Array(array),
+            Some(result) => KernelInput::Result(*result),
+            None => KernelInput::Array(array),
         })
         .collect()
     }
@@ -57,7 +57,7 @@ impl Inputs {
         unsafe_code,
         reason = "a product and its kernel use the same elements one after the other"
     )]
-    fn memory<'s, F: Float>(&self, product: &Product, whole: &Part<'s, F>) -> Memory<'s> {
+    fn memory<'s, F: Float>(&self, product: &Product, whole: &ThreadPart<'s, F>) -> Memory<'s> {
         let result = expect_some(self.taken[product.input], "the memory of a product");
         // SAFETY: the kernel uses the elements of a region only after the product has computed the region, on the same thread.
         unsafe { whole.slots[result].shared() }
@@ -69,7 +69,7 @@ impl Inputs {
     unsafe_code,
     reason = "two parts write to the same memory, but not to the same elements"
 )]
-fn part<'s, F: Float>(whole: &Part<'s, F>, region: Region) -> Part<'s, F> {
+fn part<'s, F: Float>(whole: &ThreadPart<'s, F>, region: Region) -> ThreadPart<'s, F> {
     // SAFETY: the regions of a kernel are different, and begin at multiples of its grain. A region within rows exists only if the
     // kernel has no rows and its totals are rows of the same length.
     unsafe { whole.shared(region) }
@@ -173,9 +173,9 @@ impl<'k, F: Float> Prepared<'k, F> {
     ) -> (
         &Inputs,
         Option<&(&'k Product, FollowedOperands<'k>)>,
-        Part<'_, F>,
+        ThreadPart<'_, F>,
     ) {
-        let whole = Part {
+        let whole = ThreadPart {
             region: Region::between(0, self.kernel.length),
             slots: self.results.iter_mut().map(Memory::new).collect(),
             accumulators: self.totals.accumulators(),

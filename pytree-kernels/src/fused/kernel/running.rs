@@ -8,13 +8,13 @@ use crate::base::narrow::Half;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
-use crate::fused::tiles::{Accumulators, Float, Source, Tiles, Types};
+use crate::fused::tiles::{Accumulators, Float, KernelInput, Tiles, Types};
 use crate::loops::elementwise::Elementwise;
 use crate::loops::elementwise::classes::{Class, Memory};
 
 impl Kernel {
     /// Computes the results of a part.
-    pub(super) fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
+    pub(super) fn run_part<F: Float>(&self, sources: &[KernelInput<'_>], part: ThreadPart<'_, F>) {
         let mut tiles = Tiles::borrow(&self.held, self.tile);
         for filled in &self.fills {
             if let Fill::Number(number) = filled.fill {
@@ -46,7 +46,7 @@ impl Kernel {
 }
 
 impl Filler {
-    pub(crate) fn value<C: Class>(self, sources: &[Source<'_>]) -> C {
+    pub(crate) fn value<C: Class>(self, sources: &[KernelInput<'_>]) -> C {
         match self {
             Self::Constant(value) => C::from_number(value),
             Self::Scalar { input } => sources[input].number(),
@@ -55,13 +55,13 @@ impl Filler {
 }
 
 /// Elements of a kernel that one thread computes, and the memory for its results.
-pub(super) struct Part<'s, F: Float> {
+pub(super) struct ThreadPart<'s, F: Float> {
     pub(super) region: Region,
     pub(super) slots: SmallVec<[Memory<'s>; 2]>,
     pub(super) accumulators: Accumulators<'s, F>,
 }
 
-impl<F: Float> Part<'_, F> {
+impl<F: Float> ThreadPart<'_, F> {
     /// Returns a part of the same kernel with other elements.
     ///
     /// # Safety
@@ -83,9 +83,9 @@ impl<F: Float> Part<'_, F> {
 /// A kernel that runs on a part of its elements. Each step of a tile is a leaf loop.
 struct Run<'a, 's, F: Float> {
     kernel: &'a Kernel,
-    sources: &'a [Source<'a>],
+    sources: &'a [KernelInput<'a>],
     factors: SmallVec<[F; 8]>,
-    part: Part<'s, F>,
+    part: ThreadPart<'s, F>,
     tiles: Tiles,
     destinations: Destinations,
 }
@@ -130,14 +130,14 @@ impl<F: Float> Run<'_, '_, F> {
     /// Requests elements of an input that the next tile reads.
     fn request(&self, input: usize, start: usize, end: usize) {
         match self.sources[input] {
-            Source::Array(array) => {
+            KernelInput::Array(array) => {
                 if let Some(elements) = F::slice(array.data()) {
                     prefetch(&elements[start..end]);
                 } else if Half::of(array.dtype()).is_some() {
                     prefetch(&array.bits::<u16>()[start..end]);
                 }
             }
-            Source::Result(result) => {
+            KernelInput::Result(result) => {
                 if let Some(elements) = F::own(&self.part.slots[result]) {
                     prefetch(elements.slice(start, end - start));
                 }
@@ -264,7 +264,7 @@ impl<F: Float> Run<'_, '_, F> {
 
 /// The current tile, and the arrays that its steps read.
 pub(crate) struct Here<'a, 's> {
-    pub(crate) sources: &'a [Source<'a>],
+    pub(crate) sources: &'a [KernelInput<'a>],
     pub(crate) slots: &'a [Memory<'s>],
     /// For each register, the result that a step writes to memory instead of the register.
     pub(crate) destinations: &'a [Option<usize>],

@@ -5,7 +5,7 @@ use std::hint::select_unpredictable;
 use super::{Float, Held, Tiles, own};
 use crate::base::dtype::DType;
 use crate::base::instructions::leaf;
-use crate::fused::kernel::{Arithmetic, Chain, Here, Place, Side};
+use crate::fused::kernel::{Arithmetic, Chain, Here, OperandPlace, Side};
 use crate::loops::elementwise::blocks::{
     Operand, Output, each_four, each_scaled, each_three, each_two,
 };
@@ -54,7 +54,7 @@ impl Tiles {
     pub(crate) fn call_scaled<F: Float>(
         &mut self,
         operation: Unary,
-        operand: Place,
+        operand: OperandPlace,
         factor: F,
         register: usize,
         here: &Here<'_, '_>,
@@ -76,7 +76,7 @@ impl Tiles {
         &mut self,
         operation: Elementwise,
         Types { from, to }: Types,
-        operands: &[Place],
+        operands: &[OperandPlace],
         register: usize,
         here: &Here<'_, '_>,
     ) {
@@ -112,7 +112,7 @@ impl Tiles {
 
     fn pair<'a, C: Held>(
         &'a self,
-        operands: &[Place],
+        operands: &[OperandPlace],
         here: &'a Here<'_, '_>,
     ) -> [Operand<'a, C>; 2] {
         [0, 1].map(|operand| self.operand(operands[operand], here))
@@ -122,7 +122,7 @@ impl Tiles {
     pub(crate) fn apply_arithmetic<F: Float>(
         &mut self,
         arithmetic: Arithmetic,
-        operands: &[Place],
+        operands: &[OperandPlace],
         [of_left, of_right]: [F; 2],
         register: usize,
         here: &Here<'_, '_>,
@@ -153,7 +153,7 @@ impl Tiles {
     pub(crate) fn apply_chain<F: Float>(
         &mut self,
         chain: Chain,
-        operands: &[Place],
+        operands: &[OperandPlace],
         [of_left, of_right, of_other, of_middle]: [F; 4],
         register: usize,
         here: &Here<'_, '_>,
@@ -202,7 +202,7 @@ impl Tiles {
     pub(crate) fn apply_choice<F: Float>(
         &mut self,
         comparison: Comparison,
-        operands: &[Place],
+        operands: &[OperandPlace],
         register: usize,
         here: &Here<'_, '_>,
     ) {
@@ -239,7 +239,7 @@ impl Tiles {
     pub(crate) fn apply_limit<F: Float>(
         &mut self,
         comparison: Comparison,
-        operands: &[Place],
+        operands: &[OperandPlace],
         register: usize,
         here: &Here<'_, '_>,
     ) {

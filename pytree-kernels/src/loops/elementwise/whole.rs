@@ -85,7 +85,7 @@ pub fn select(condition: Arc<Array>, on_true: Arc<Array>, on_false: Arc<Array>) 
     let result = broadcast(dtype, &operands);
     let mut memory = None;
     let mut sources = operands.into_iter().zip([false, true, true]);
-    let sources: [Source; 3] = std::array::from_fn(|_| {
+    let sources: [OperandSource; 3] = std::array::from_fn(|_| {
         let (operand, is_taken) = expect_some(sources.next(), OPERANDS);
         source(operand, &result, is_taken.then_some(&mut memory))
     });
@@ -241,7 +241,7 @@ pub(crate) fn conversion_loop<C: Convert<R>, R: Class>(
 }
 
 /// Where the elements of an operand are.
-enum Source {
+enum OperandSource {
     Array(Arc<Array>),
     /// Elements that are repeated.
     Repeated(Arc<Array>, Pattern),
@@ -249,7 +249,7 @@ enum Source {
     Result,
 }
 
-type Sources = SmallVec<[Source; 2]>;
+type Sources = SmallVec<[OperandSource; 2]>;
 
 /// Returns where an operand is. If it fits a result whose memory is not found yet, and has no other handle, its memory becomes that
 /// of the result.
@@ -257,7 +257,7 @@ fn source(
     mut operand: Arc<Array>,
     result: &AbstractArray,
     memory: Option<&mut Option<Array>>,
-) -> Source {
+) -> OperandSource {
     let length = result.len();
     let fits = operand.dtype() == result.dtype && operand.info.len() == length;
     let is_free = fits && operand.has_own_memory();
@@ -266,16 +266,16 @@ fn source(
             Ok(mut array) => {
                 array.info.shape.clone_from(&result.shape);
                 *memory = Some(array);
-                return Source::Result;
+                return OperandSource::Result;
             }
             Err(shared) => operand = shared,
         }
     }
     if operand.info.len() == length {
-        return Source::Array(operand);
+        return OperandSource::Array(operand);
     }
     let pattern = Pattern::of_operand(&operand.info.shape, &result.shape);
-    Source::Repeated(operand, expect_some(pattern, OPERANDS))
+    OperandSource::Repeated(operand, expect_some(pattern, OPERANDS))
 }
 
 /// Returns where the operands are, and the memory for the result.
@@ -320,24 +320,24 @@ fn evaluate<C: Class, R: Class>(
 /// Returns elements of an operand if they need not be widened or repeated.
 #[inline(always)]
 fn direct<'a, C: Class>(
-    source: &'a Source,
+    source: &'a OperandSource,
     memory: &'a Memory<'_>,
     start: usize,
     count: usize,
 ) -> Option<Operand<'a, C>> {
     match source {
-        Source::Array(array) => {
+        OperandSource::Array(array) => {
             let elements = C::slice(array.data())?;
             Some(Operand::new(&elements[start..start + count]))
         }
-        Source::Result => Some(Operand::of_result(C::own(memory)?, start, count)),
-        Source::Repeated(..) => None,
+        OperandSource::Result => Some(Operand::of_result(C::own(memory)?, start, count)),
+        OperandSource::Repeated(..) => None,
     }
 }
 
 /// Returns a tile for each operand that is widened or repeated, and an empty one for each operand that is read directly.
 fn tiles<C: Class>(
-    sources: &[Source],
+    sources: &[OperandSource],
     memory: &Memory<'_>,
     start: usize,
     length: usize,
@@ -345,7 +345,7 @@ fn tiles<C: Class>(
     let tile = |source| {
         let is_direct = direct::<C>(source, memory, start, 0).is_some();
         let mut tile = vec![C::default(); if is_direct { 0 } else { length }];
-        if let Source::Repeated(array, pattern @ Pattern::Scalar) = source {
+        if let OperandSource::Repeated(array, pattern @ Pattern::Scalar) = source {
             pattern.fill(&mut tile, 0, |at, elements| C::load(array, at, elements));
         }
         tile
@@ -357,7 +357,7 @@ fn tiles<C: Class>(
 #[inline(always)]
 fn widen<C: Class>(
     tiles: &mut [Vec<C>],
-    sources: &[Source],
+    sources: &[OperandSource],
     memory: &Memory<'_>,
     at: usize,
     count: usize,
@@ -365,10 +365,10 @@ fn widen<C: Class>(
     for (tile, source) in tiles.iter_mut().zip(sources) {
         match source {
             _ if tile.is_empty() => (),
-            Source::Array(array) => C::load(array, at, &mut tile[..count]),
-            Source::Result => C::reload(memory, at, &mut tile[..count]),
-            Source::Repeated(_, Pattern::Scalar) => (),
-            Source::Repeated(array, pattern) => {
+            OperandSource::Array(array) => C::load(array, at, &mut tile[..count]),
+            OperandSource::Result => C::reload(memory, at, &mut tile[..count]),
+            OperandSource::Repeated(_, Pattern::Scalar) => (),
+            OperandSource::Repeated(array, pattern) => {
                 pattern.fill(&mut tile[..count], at, |at, elements| {
                     C::load(array, at, elements);
                 });
@@ -392,7 +392,7 @@ fn output<'a, T: Copy>(target: &'a Target<'_, T>, start: usize, count: usize) ->
 
 /// Computes the elements of a range, which one thread does.
 fn evaluate_part<C: Class, R: Class>(
-    sources: &[Source],
+    sources: &[OperandSource],
     mut memory: Memory<'_>,
     Range { start, end }: Range<usize>,
     function: &Function<'_, C, R>,
@@ -433,7 +433,7 @@ fn evaluate_part<C: Class, R: Class>(
 
 /// Selects the elements of a range. The sources are the condition, the elements where it holds, and the others.
 fn select_part<T: Bits>(
-    [condition, on_true, on_false]: &[Source; 3],
+    [condition, on_true, on_false]: &[OperandSource; 3],
     memory: &Target<'_, T>,
     range: Range<usize>,
 ) {
@@ -453,15 +453,15 @@ fn select_part<T: Bits>(
 
 /// Returns elements of a source. The tile receives those that are repeated.
 fn bits_of<'a, T: Bits>(
-    source: &'a Source,
+    source: &'a OperandSource,
     memory: Option<&'a Target<'_, T>>,
     tile: &'a mut Vec<T>,
     start: usize,
     count: usize,
 ) -> Operand<'a, T> {
     match source {
-        Source::Array(array) => Operand::new(&array.bits()[start..start + count]),
-        Source::Repeated(array, pattern) => {
+        OperandSource::Array(array) => Operand::new(&array.bits()[start..start + count]),
+        OperandSource::Repeated(array, pattern) => {
             tile.resize(count, T::default());
             let source = array.bits::<T>();
             pattern.fill(tile, start, |at, elements| {
@@ -469,6 +469,6 @@ fn bits_of<'a, T: Bits>(
             });
             Operand::new(tile)
         }
-        Source::Result => Operand::of_result(expect_some(memory, OPERANDS), start, count),
+        OperandSource::Result => Operand::of_result(expect_some(memory, OPERANDS), start, count),
     }
 }

@@ -26,7 +26,7 @@ use crate::tensor::trace::conditions;
 use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
 use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};
 use crate::tensor::trace::{
-    Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
+    Content, INNERMOST, Interpreter, LevelHandle, Payload, check_alive, innermost_stage,
     innermost_with_rule,
 };
 use crate::tensor::{Tensor, checks, device, evaluation};
@@ -344,7 +344,7 @@ fn interpret(
 
 /// Returns the handle and the data of a trace level that interprets an operation. Does not remove the level from the
 /// stack.
-fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
+fn level_at(level: usize, primitive: &dyn Primitive) -> (LevelHandle, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
         Some((found.id(), Rc::clone(found.content())))
@@ -356,7 +356,7 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
         ))
     };
     match content.downcast() {
-        Ok(content) => (Place { level, id }, content),
+        Ok(content) => (LevelHandle { level, id }, content),
         Err(_) => bug(format_args!(
             "a transformation of tensors at trace level {level} for `{}`, found other data",
             primitive.name()
@@ -366,7 +366,7 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
 
 /// Adds an equation to the jaxpr that a trace level records. Returns the results as tensors of this level.
 fn record(
-    trace: Place,
+    trace: LevelHandle,
     builder: &RefCell<Builder>,
     primitive: &dyn Primitive,
     operands: &[&Tensor],

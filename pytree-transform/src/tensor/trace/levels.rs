@@ -28,7 +28,7 @@ thread_local! {
 
 /// A handle of a trace level, which creates and reads the traced tensors of this level.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LevelHandle {
     pub(super) level: usize,
     pub(super) id: LevelId,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 /// A transformation in progress. Dropping this value removes its trace level.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    place: Place,
+    place: LevelHandle,
     below: Option<usize>,
     has_rule: bool,
     /// A guard that removes the level from the stack.
@@ -64,7 +64,7 @@ impl Trace {
             created_keys,
         });
         let level = TraceLevel::begin_with(name, kind, content);
-        let place = Place {
+        let place = LevelHandle {
             level: level.depth(),
             id: level.id(),
         };
@@ -80,8 +80,8 @@ impl Trace {
 }
 
 impl Deref for Trace {
-    type Target = Place;
-    fn deref(&self) -> &Place {
+    type Target = LevelHandle;
+    fn deref(&self) -> &LevelHandle {
         &self.place
     }
 }
@@ -93,7 +93,7 @@ impl Drop for Trace {
     }
 }
 
-impl Place {
+impl LevelHandle {
     /// Creates a traced tensor of this level.
     pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
         Tensor::traced(Arc::new(Tracer {

@@ -27,7 +27,7 @@ pub(crate) use self::conditions::{suspended, under};
 use self::interpreter::Content;
 pub(crate) use self::interpreter::Interpreter;
 use self::levels::{INNERMOST, check_alive, innermost_stage, innermost_with_rule};
-pub(crate) use self::levels::{Place, Trace, is_staging, is_transforming};
+pub(crate) use self::levels::{LevelHandle, Trace, is_staging, is_transforming};
 pub(crate) use self::lines::{
     at_line, at_line_by_default, at_own_lines, current_line, in_rule, known_line,
 };

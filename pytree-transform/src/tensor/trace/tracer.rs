@@ -4,7 +4,7 @@ use pytree_base::bug::bug;
 use pytree_core::{Leaf as _, MappedAxis};
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Place, Recorder};
+use super::{LevelHandle, Recorder};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Variable;
 
@@ -15,7 +15,7 @@ use crate::tensor::jaxpr::Variable;
 pub(crate) struct Tracer {
     /// This field must be the first field of the struct. See `Array` for the reason.
     pub(crate) info: AbstractArray,
-    pub(super) place: Place,
+    pub(super) place: LevelHandle,
     pub(crate) payload: Payload,
 }
 

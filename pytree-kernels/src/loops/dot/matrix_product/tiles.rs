@@ -74,7 +74,7 @@ impl<I: Instructions> Blocks for Tiles<I> {
     const UNIT: usize = 32;
 
     fn lay_out_left(matrix: &Matrix<'_, u16>, block: &mut [u32]) {
-        Layout {
+        TileWriter {
             matrix,
             block,
             is_right: false,
@@ -83,7 +83,7 @@ impl<I: Instructions> Blocks for Tiles<I> {
     }
 
     fn lay_out_right(matrix: &Matrix<'_, u16>, block: &mut [u32]) {
-        Layout {
+        TileWriter {
             matrix,
             block,
             is_right: true,
@@ -123,13 +123,13 @@ impl<I: Instructions> Blocks for Tiles<I> {
 }
 
 /// Lays out lines of an operand as tiles.
-struct Layout<'a> {
+struct TileWriter<'a> {
     matrix: &'a Matrix<'a, u16>,
     block: &'a mut [u32],
     is_right: bool,
 }
 
-impl Layout<'_> {
+impl TileWriter<'_> {
     fn run(mut self) {
         let ((lines, by_line), (steps, _)) = (self.matrix.lines, self.matrix.steps);
         let tiles = steps.div_ceil(2 * PAIRS);
