@@ -20,7 +20,7 @@ pub struct Mixed<M> {
 }
 
 /// Returns a model whose leaves may have several types as a tree with one leaf type, for all functions that need one: those of
-/// [`tree`](crate::tree), [`graph`], [`partition`](crate::partition), [`edit`](crate::edit) and [`select`](crate::select). The leaves are
+/// [`tree`](mod@crate::tree), [`graph`], [`partition`](crate::partition), [`edit`](crate::edit) and [`select`](crate::select). The leaves are
 /// clones, and shared nodes stay shared. [`Mixed::into_model`] is the way back.
 ///
 /// # Panics
