@@ -123,7 +123,7 @@ fn main() -> Done<()> {
     // Only the last layer is trained; the optimizer does not see the others.
     train(&net, &Filter::path("last"), &training, STEPS)?;
     let changed = (net.first.weight.as_tensor() - resumed.first.weight.as_tensor())?;
-    assert_eq!(changed.abs()?.max_all()?.to_scalar::<f32>()?, 0.0);
+    assert!(changed.abs()?.max_all()?.to_scalar::<f32>()? < f32::MIN_POSITIVE);
     println!(
         "accuracy {:.3} after the last layer was trained alone",
         net.accuracy(&test)?
