@@ -7,7 +7,7 @@ use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::without_axes;
 use pytree_kernels::loops::reduction::{self, Extremum};
 
-use super::{axes_exist, batched_axes, not_empty};
+use super::axes::{axes_exist, batched_axes, not_empty};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
 use crate::primitives::shape::check_positions;
