@@ -62,7 +62,6 @@ use crate::trees::filter::Filter;
 use crate::trees::graph;
 use crate::trees::mixed::mixed;
 use crate::trees::partition::Partition;
-use crate::{__leaf_is_pytree, __leaf_methods, leaf_field};
 
 /// Returns the dtype, or `None` if leaves have no such dtype.
 fn element_of(tensor: &Tensor) -> Option<ElementType> {
@@ -112,7 +111,7 @@ fn refilled(tensor: &Tensor, read: &mut ReadRegion<'_>) -> Result<Tensor, LeafEr
 macro_rules! leaf {
     ($type:ty, |$leaf:ident| $tensor:expr, |$new:ident| $from:expr) => {
         impl Leaf for $type {
-            __leaf_methods!();
+            crate::__leaf_methods!();
             fn as_array(&self) -> Option<&dyn ArrayLeaf> {
                 element_of(self).map(|_| self as &dyn ArrayLeaf)
             }
@@ -127,8 +126,8 @@ macro_rules! leaf {
                 f.write_str(&shown(self))
             }
         }
-        __leaf_is_pytree!([] $type);
-        leaf_field!(param $type);
+        crate::__leaf_is_pytree!([] $type);
+        crate::leaf_field!(param $type);
 
         impl ArrayLeaf for $type {
             fn info(&self) -> ArrayInfo<&[usize]> {

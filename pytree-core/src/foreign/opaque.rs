@@ -4,7 +4,6 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crate::node::leaf::Leaf;
-use crate::{__leaf_is_pytree, __leaf_methods, leaf_field};
 
 /// A value of any type as a leaf, which may be a parameter or a state: for types of other crates. Of its own type, a crate derives
 /// [`Leaf`](derive@crate::Leaf) instead. Functions that need elements, such as files, summaries and comparisons within a tolerance, treat
@@ -46,10 +45,10 @@ impl<T> DerefMut for Opaque<T> {
 }
 
 impl<T: Clone + fmt::Debug + Send + Sync + 'static> Leaf for Opaque<T> {
-    __leaf_methods!();
+    crate::__leaf_methods!();
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
-__leaf_is_pytree!([T: Clone + fmt::Debug + Send + Sync + 'static] Opaque<T>);
-leaf_field!(param [T: Clone + fmt::Debug + Send + Sync + 'static] Opaque<T>);
+crate::__leaf_is_pytree!([T: Clone + fmt::Debug + Send + Sync + 'static] Opaque<T>);
+crate::leaf_field!(param [T: Clone + fmt::Debug + Send + Sync + 'static] Opaque<T>);
