@@ -94,7 +94,7 @@ pub mod __derive_0_1 {
     pub use crate::trees::dynamic::Tree;
     pub use crate::trees::partition::Partition;
     pub use crate::trees::select_part::{SelectPart, select_partition};
-    pub use crate::{__leaf_is_pytree, __leaf_methods, TreeError};
+    pub use crate::{__check_field as check_field, __leaf_is_pytree, __leaf_methods, TreeError};
 }
 
 /// Calls of functions with other leaves than those of the model: the model keeps its references and shared nodes.

@@ -20,9 +20,7 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
         let name = parameter.unraw().to_string();
         quote!(#root::axes::Scope::number(__scope, #name, #parameter);)
     });
-    let arms = input.variants.iter().enumerate();
-    let arms = arms.map(|(position, variant)| bind(input, position, variant));
-    let fields = match_self(input, arms);
+    let fields = match_self(input, |position, variant| bind(input, position, variant));
     let bind = implementation(
         input,
         &none,
@@ -79,36 +77,22 @@ fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }
 
-/// Generates the arm that compares the fields of a variant. The arm uses the patterns of the node shape.
+/// Generates the comparison of the fields of a variant with the patterns of the node shape.
 fn bind(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
-    let path = variant.path();
-    let is_used = |field: &&Field| field.axes.is_some() || is_number(field);
-    let patterns = variant.fields.iter().filter(is_used).map(|field| {
-        let (member, variable) = (&field.member, &field.variable);
-        quote!(#member: #variable,)
+    let numbers = variant.fields.iter().filter(|field| is_number(field));
+    let numbers = numbers.map(|field| {
+        let (name, this) = (field.name(), &field.this);
+        quote!(#root::axes::Scope::number(__scope, #name, *#this);)
     });
-    let numbers = variant
-        .fields
-        .iter()
-        .filter(|field| is_number(field))
-        .map(|field| {
-            let (name, variable) = (field.name(), &field.variable);
-            quote!(#root::axes::Scope::number(__scope, #name, *#variable);)
-        });
     let shape = quote!(<Self as #root::field::NodeShapes>::SHAPES[#position]);
     let children = variant.children().enumerate();
     let compared = children.filter(|(_, field)| field.axes.is_some());
     let compared = compared.map(|(child, field)| {
-        let variable = &field.variable;
-        quote!(#root::axes::Scope::value(__scope, const { #shape.axes_of(#child) }, #variable);)
+        let this = &field.this;
+        quote!(#root::axes::Scope::value(__scope, const { #shape.axes_of(#child) }, #this);)
     });
-    quote! {
-        #path { #(#patterns)* .. } => {
-            #(#numbers)*
-            #(#compared)*
-        }
-    }
+    quote!(#(#numbers)* #(#compared)*)
 }
 
 /// Returns the lines of documentation that list the axes of the fields. Rustdoc shows these lines on the page of the

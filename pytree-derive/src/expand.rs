@@ -37,16 +37,16 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
     in_scope(&read, &quote!(#checks #(#implementations)*))
 }
 
-/// Puts generated code into its own scope. The scope imports the trait `Fallback`, which the generated checks of field
-/// types need.
+/// Puts generated code into its own scope. The scope imports the traits that
+/// `Probe` needs.
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     let (root, import) = (&input.root, input.path.imported());
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "generated code")]
-        #[allow(deprecated, unused_imports, unused_qualifications, reason = "generated code")]
+        #[allow(deprecated, unused_imports, unused_qualifications, unused_variables, reason = "generated code")]
         const _: () = {
             #import
-            use #root::field::Fallback as _;
+            use #root::field::{Fallback as _, NotStatic as _, StaticByDebug as _};
             #code
         };
     }
@@ -123,20 +123,18 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     };
     let fields = variant.children().map(|field| {
         let name = field.name();
-        let kind = match input.macro_ {
+        let new = match input.macro_ {
             Macro::Module => {
                 let kind = field_kind(input, field, true);
-                quote!(::core::option::Option::Some(#kind))
+                quote!(#root::shape::Field::new(#name, #kind))
             }
-            Macro::Pytree | Macro::Static => quote!(::core::option::Option::None),
+            Macro::Pytree | Macro::Static => quote!(#root::shape::Field::plain(#name)),
         };
-        let axes = if let Some(axes) = &field.axes {
-            let pattern = axes.pattern(root, &field.name());
-            quote!(::core::option::Option::Some(&#pattern))
-        } else {
-            quote!(::core::option::Option::None)
+        let Some(axes) = &field.axes else {
+            return new;
         };
-        quote!(#root::shape::Field { name: #name, kind: #kind, axes: #axes })
+        let pattern = axes.pattern(root, &name);
+        quote!(#root::shape::Field { axes: ::core::option::Option::Some(&#pattern), ..#new })
     });
     let statics = variant.statics().map(Field::name);
     let constants = axes::constants(input).map(|constant| {
@@ -183,16 +181,7 @@ fn shape_of(input: &Input<'_>, position: usize) -> TokenStream {
 
 fn pytree(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
-    let arms = input
-        .variants
-        .iter()
-        .enumerate()
-        .map(|(position, variant)| {
-            let pattern = variant.pattern();
-            let visit = visit(input, position, variant);
-            quote!(#pattern => { #visit })
-        });
-    let visit = match_self(input, arms);
+    let visit = match_self(input, |position, variant| visit(input, position, variant));
     let unflatten = unflatten(input);
     let is_uniform = is_uniform(input);
     implementation(
@@ -238,14 +227,23 @@ fn is_uniform(input: &Input<'_>) -> TokenStream {
     }
 }
 
-/// Generates a match over the variants of `self`. For an enum without variants, the match has no arms.
+/// Generates code for each variant of `self`. For an enum without variants, the match has no arms.
 pub(crate) fn match_self(
     input: &Input<'_>,
-    arms: impl Iterator<Item = TokenStream>,
+    code: impl Fn(usize, &Variant<'_>) -> TokenStream,
 ) -> TokenStream {
-    if input.variants.is_empty() {
+    let variants = input.variants.iter().enumerate();
+    let arms = variants.map(|(position, variant)| (variant, code(position, variant)));
+    if !input.is_enum {
+        return arms.map(|(_, code)| code).collect();
+    }
+    if arms.len() == 0 {
         return quote!(match *self {});
     }
+    let arms = arms.map(|(variant, code)| {
+        let pattern = variant.with(|field| field.this.clone());
+        quote!(#pattern => { #code })
+    });
     quote!(match self { #(#arms)* })
 }
 
@@ -253,10 +251,20 @@ pub(crate) fn match_self(
 /// equal.
 pub(crate) fn match_pair(input: &Input<'_>, equal: impl Fn(&Field) -> TokenStream) -> TokenStream {
     let arms = input.variants.iter().map(|variant| {
-        let (pattern, other) = (variant.pattern(), variant.other_pattern());
         let equal = variant.fields.iter().map(&equal);
-        quote!((#pattern, #other) => true #(&& #equal)*,)
+        let equal = quote!(true #(&& #equal)*);
+        if !input.is_enum {
+            return equal;
+        }
+        let [pattern, other] = [
+            variant.with(|field| field.this.clone()),
+            variant.with(|field| field.other.clone()),
+        ];
+        quote!((#pattern, #other) => #equal,)
     });
+    if !input.is_enum {
+        return arms.collect();
+    }
     let otherwise = (input.variants.len() != 1).then(|| quote!(_ => false,));
     quote!(match (self, __other) { #(#arms)* #otherwise })
 }
@@ -266,15 +274,15 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     let shape = shape_of(input, position);
     let arity = variant.children().count();
     let statics = variant.statics().map(|field| {
-        let value = static_ref(input, field);
+        let value = static_ref(input, field, &field.this);
         quote!(__visitor.aux(#value);)
     });
     let children = variant.children().map(|field| {
-        let (variable, ty) = (&field.variable, &field.ty);
+        let (this, ty) = (&field.this, &field.ty);
         if field.mentions.parameters {
-            quote!(<#ty as #root::Pytree>::visit(#variable, __visitor);)
+            quote!(<#ty as #root::Pytree>::visit(#this, __visitor);)
         } else {
-            quote!(#root::field::Probe::<#ty>::visit(#variable, __visitor);)
+            quote!(#root::field::Probe::<#ty>::visit(#this, __visitor);)
         }
     });
     quote! {
@@ -286,28 +294,14 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// Generates the `StaticRef` of a static field from the variable that holds the field.
-pub(crate) fn static_ref(input: &Input<'_>, field: &Field) -> TokenStream {
-    static_ref_of(input, field, &field.variable)
-}
-
-/// Generates the `StaticRef` of a static field from the variable `variable`.
-pub(crate) fn static_ref_of(
-    input: &Input<'_>,
-    field: &Field,
-    variable: &syn::Ident,
-) -> TokenStream {
+/// Generates the `StaticRef` of a static field from a reference to the field.
+pub(crate) fn static_ref(input: &Input<'_>, field: &Field, value: &TokenStream) -> TokenStream {
     let root = &input.root;
     let ty = &field.ty;
     if field.mentions.parameters {
-        return quote!(#root::StaticRef::new(#variable));
+        return quote!(#root::StaticRef::new(#value));
     }
-    quote! {
-        #root::field::as_static([
-            #root::field::Probe::<#ty>::by_value(#variable),
-            #root::field::Probe::<#ty>::by_debug(#variable),
-        ])
-    }
+    quote!(#root::field::Probe::<#ty>::NEW.__as_static(#value))
 }
 
 fn unflatten(input: &Input<'_>) -> TokenStream {
@@ -342,33 +336,22 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     let root = &input.root;
     let shape = shape_of(input, position);
     let arity = variant.children().count();
-    let built = variant.pattern();
-    let statics = variant.statics().map(|field| {
-        let (variable, ty) = (&field.variable, &field.ty);
-        if field.mentions.parameters {
-            quote!(let #variable = __source.aux::<#ty>()?;)
-        } else {
-            quote! {
-                let #variable = match #root::field::Probe::<#ty>::unflatten_by_value(__source) {
-                    ::core::option::Option::Some(__value) => __value?,
-                    ::core::option::Option::None => #root::field::Probe::<#ty>::unflatten_static(__source)?,
-                };
-            }
-        }
-    });
-    let children = variant.children().map(|field| {
-        let (variable, ty) = (&field.variable, &field.ty);
-        if field.mentions.parameters {
-            quote!(let #variable = <#ty as #root::Pytree>::unflatten(__source)?;)
-        } else {
-            quote!(let #variable = #root::field::Probe::<#ty>::unflatten(__source)?;)
-        }
+    // Static fields come before children.
+    let path = variant.path();
+    let fields = variant.statics().chain(variant.children()).map(|field| {
+        let (member, ty) = (&field.member, &field.ty);
+        let value = match (field.is_static(), field.mentions.parameters) {
+            (true, true) => quote!(__source.aux::<#ty>()),
+            (true, false) => quote!(#root::field::Probe::<#ty>::NEW.__read_static(__source)),
+            (false, true) => quote!(<#ty as #root::Pytree>::unflatten(__source)),
+            (false, false) => quote!(#root::field::Probe::<#ty>::unflatten(__source)),
+        };
+        quote!(#member: #value?)
     });
     quote! {
         __source.enter_fixed(#shape, #arity)?;
-        #(#statics)*
-        #(#children)*
-        ::core::result::Result::Ok(#root::Unflattener::exit(__source, #built))
+        let __built = #path { #(#fields),* };
+        ::core::result::Result::Ok(#root::Unflattener::exit(__source, __built))
     }
 }
 

@@ -61,8 +61,10 @@ pub(crate) struct Variant<'a> {
 /// A field of a struct or variant.
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// The name of the variable in generated code that holds the field or a reference to the field.
-    pub(crate) variable: Ident,
+    /// The expression in generated code for a reference to the field of `self`: `&self.field`, or the variable of a pattern.
+    pub(crate) this: TokenStream,
+    /// The expression for a reference to the field of `__other`, which generated code compares with `self`.
+    pub(crate) other: TokenStream,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
     pub(crate) mentions: Mentions,
@@ -80,12 +82,6 @@ impl Field {
             Member::Named(ident) => syn::ext::IdentExt::unraw(ident).to_string(),
             Member::Unnamed(index) => index.index.to_string(),
         }
-    }
-
-    /// Returns the variable that holds this field of a second value. Generated code compares the first value with the
-    /// second.
-    pub(crate) fn other(&self) -> Ident {
-        format_ident!("{}_other", self.variable)
     }
 
     pub(crate) fn is_static(&self) -> bool {
@@ -176,9 +172,17 @@ fn read_fields(
                 (_, Some(written)) => (written.kind, written.axes),
                 (_, None) => (Kind::Child, attributes.stacked.or(attributes.axes)),
             };
+            let (this, other) = if matches!(input.data, Data::Struct(_)) {
+                (quote!(&self.#member), quote!(&__other.#member))
+            } else {
+                let [this, other] =
+                    ["field", "other"].map(|name| format_ident!("__{name}_{position}"));
+                (quote!(#this), quote!(#other))
+            };
             Field {
                 member,
-                variable: format_ident!("__field_{position}"),
+                this,
+                other,
                 ty,
                 kind,
                 mentions,
@@ -208,20 +212,12 @@ impl Variant<'_> {
         }
     }
 
-    /// Returns a pattern of the variant that binds each field to its variable.
-    pub(crate) fn pattern(&self) -> TokenStream {
+    /// Returns an expression that builds the variant from the values of its fields, or a pattern.
+    pub(crate) fn with(&self, value: impl Fn(&Field) -> TokenStream) -> TokenStream {
         let path = self.path();
         let members = self.fields.iter().map(|field| &field.member);
-        let variables = self.fields.iter().map(|field| &field.variable);
-        quote!(#path { #(#members: #variables),* })
-    }
-
-    /// Returns a pattern that binds each field of a second value to the variable that [`Field::other`] names.
-    pub(crate) fn other_pattern(&self) -> TokenStream {
-        let path = self.path();
-        let members = self.fields.iter().map(|field| &field.member);
-        let variables = self.fields.iter().map(Field::other);
-        quote!(#path { #(#members: #variables),* })
+        let values = self.fields.iter().map(value);
+        quote!(#path { #(#members: #values),* })
     }
 
     /// Iterates over the static fields, in declaration order.

@@ -27,21 +27,87 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
         };
     }
     let root = &input.root;
-    let ty = &field.ty;
-    let causes = Causes::of(input, field);
-    let mistakes = mistakes(input, field, &causes);
-    let mistakes = mistakes.into_iter().map(|mistake| {
-        let Mistake { ty, name, when } = mistake;
-        let name = format_ident!("{name}");
-        quote!(<#ty as #root::field::#name<{ #when }>>::CHECK)
+    let attribute = attribute(input, field);
+    let held = held(&field.ty);
+    let is_closure = held.iter().filter_map(Held::object).any(is_function);
+    let types = held.iter().enumerate().map(|(position, held)| {
+        let (ty, parent) = (held.ty, held.parent.unwrap_or(0));
+        let form = form(held);
+        let of_field = (position == 0).then(|| of_field(attribute, is_closure));
+        let names = of_field
+            .into_iter()
+            .flatten()
+            .chain(of_type(attribute, form, position));
+        let names = names.map(|name| format_ident!("{name}"));
+        let form = format_ident!("{form}");
+        quote!(#position #form #parent #ty [#(#names)*])
     });
-    let unfit = &causes.unfit;
-    quote! {
-        const _: &[()] = {
-            type __Probe = #root::field::Probe<#ty>;
-            #unfit
-            &[#(#mistakes),*]
-        };
+    let (attribute, count) = (format_ident!("{attribute}"), held.len());
+    quote!(#root::check_field! { #attribute #count: #(#types),* })
+}
+
+/// Returns the name of the attribute of a field, as the library has it in `field::check::Attribute`.
+fn attribute(input: &Input<'_>, field: &Field) -> &'static str {
+    match (&field.kind, input.macro_) {
+        (Kind::Child, Macro::Pytree) => "Pytree",
+        (Kind::Child, _) => "Module",
+        (Kind::Param(_), _) => "Param",
+        (Kind::State(_), _) => "State",
+        (Kind::Static, Macro::Static) => "StaticType",
+        (Kind::Static, _) => "Static",
+    }
+}
+
+/// Returns what the tokens of a type show, as the library has it in `field::check::Form`.
+fn form(held: &Held<'_>) -> &'static str {
+    match (held.ty, held.object()) {
+        (Type::TraitObject(_), _) => "Object",
+        (Type::FnPtr(_), _) => "FunctionPointer",
+        (_, Some(object)) if is_function(object) => "BoxedClosure",
+        (_, Some(_)) => "BoxedObject",
+        (_, None) => "Plain",
+    }
+}
+
+/// Returns the mistakes of a field whose message names the type of the field.
+fn of_field(attribute: &str, is_closure: bool) -> &'static [&'static str] {
+    match attribute {
+        "Module" => &[
+            "ArrayNeedsKind",
+            "NumberNeedsKind",
+            "LeafNeedsKind",
+            "IntegerNeedsKind",
+            "StaticNeedsKind",
+        ],
+        "Pytree" => &["ChildNotPytree"],
+        "Param" => &["ParamOfModule", "ParamNotFloat", "ParamNotLeaf"],
+        "State" => &["StateOfModule", "StateOfSize", "StateNotLeaf"],
+        "Static" if is_closure => &["StaticOfModule", "StaticOfArrays", "FieldOfClosure"],
+        "Static" => &["StaticOfModule", "StaticOfArrays", "StaticNotComparable"],
+        _ if is_closure => &["StaticOfModule", "StaticTypeOfArrays", "FieldOfClosure"],
+        _ => &[
+            "StaticOfModule",
+            "StaticTypeOfArrays",
+            "StaticNotComparable",
+        ],
+    }
+}
+
+/// Returns the mistakes whose message names a type at this position, which may be inside the type of the field.
+fn of_type(attribute: &str, form: &str, position: usize) -> &'static [&'static str] {
+    match (attribute, form) {
+        ("Static" | "StaticType", _) | (_, "Object") => &[],
+        ("Module", "FunctionPointer") if position > 0 => &["StaticNeedsKind"],
+        (_, "FunctionPointer") => &[],
+        (_, "BoxedClosure") => &["FieldOfClosure"],
+        (_, "BoxedObject") => &["ObjectNeedsAttribute"],
+        ("Module", _) => &[
+            "CountedNeedsShared",
+            "CellNeedsRef",
+            "FieldMixesKinds",
+            "TypeNeedsDerive",
+        ],
+        _ => &["CountedNeedsShared", "CellNeedsRef"],
     }
 }
 
@@ -65,226 +131,6 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
             }
         };
     }
-}
-
-/// A possible mistake: the type in the message, the trait with the message, and the condition under which the mistake
-/// was made.
-struct Mistake<'a> {
-    ty: &'a Type,
-    name: &'static str,
-    when: TokenStream,
-}
-
-/// The types inside a field's type that explain why the field's type cannot have its kind. The message names one of
-/// these types instead of the whole type.
-struct Causes<'a> {
-    /// The constant `__UNFIT`. For each type inside the field's type, the constant contains whether this type is unfit.
-    /// A type is unfit if no attribute allows a field of this type.
-    unfit: TokenStream,
-    /// Each type that may be the cause, with the condition that makes it the cause: the type and all types that contain
-    /// it are unfit, and no type directly inside it is unfit.
-    found: Vec<(Held<'a>, TokenStream)>,
-}
-
-impl<'a> Causes<'a> {
-    fn of(input: &Input<'_>, field: &'a Field) -> Self {
-        let none = Self {
-            unfit: TokenStream::new(),
-            found: Vec::new(),
-        };
-        if field.is_static() {
-            return none;
-        }
-        let root = &input.root;
-        let held = held(&field.ty);
-        let unfit = held.iter().map(|held| {
-            let ty = held.ty;
-            if matches!(ty, Type::TraitObject(_)) {
-                return quote!(false); // reported with the pointer around it
-            }
-            let is = quote!(#root::field::Probe::<#ty>);
-            match input.macro_ {
-                Macro::Pytree => quote!(!#is::IS_PYTREE),
-                Macro::Module | Macro::Static => quote! {
-                    !(#is::IS_MODULE || #is::IS_PARAM || #is::IS_STATE || #is::IS_VALUE || #is::IS_HASHER)
-                },
-            }
-        });
-        let count = held.len();
-        let unfit = quote!(const __UNFIT: [::core::primitive::bool; #count] = [#(#unfit),*];);
-        let conditions: Vec<_> = (0..count)
-            .map(|position| {
-                let around = std::iter::successors(Some(position), |at| held[*at].parent);
-                let inside = (0..count).filter(|at| held[*at].parent == Some(position));
-                quote!(#(__UNFIT[#around])&&* #(&& !__UNFIT[#inside])*)
-            })
-            .collect();
-        let found = held.into_iter().zip(conditions);
-        let found = found.filter(|(held, _)| !matches!(held.ty, Type::TraitObject(_)));
-        Self {
-            unfit,
-            found: found.collect(),
-        }
-    }
-
-    /// Returns the possible mistakes whose message names a cause: see [`Causes`]. The generated code reports these
-    /// mistakes only if the condition `base` holds.
-    fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
-        let root = &input.root;
-        let mut mistakes = Vec::new();
-        for (held, is_cause) in &self.found {
-            let ty = held.ty;
-            let mut add = |name, of: TokenStream| {
-                let when = quote!(#base && #is_cause #of);
-                mistakes.push(Mistake { ty, name, when });
-            };
-            match held.object() {
-                Some(object) if is_function(object) => add("FieldOfClosure", quote!()),
-                Some(_) => add("ObjectNeedsAttribute", quote!()),
-                None => {
-                    let is = quote!(#root::field::Probe::<#ty>);
-                    add("CountedNeedsShared", quote!(&& #is::IS_COUNTED));
-                    add("CellNeedsRef", quote!(&& #is::IS_CELL));
-                }
-            }
-        }
-        mistakes
-    }
-
-    /// Returns the possible mistakes of a field without an attribute. If the condition `base` holds, the generated code
-    /// reports one mistake for every cause.
-    fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
-        let root = &input.root;
-        let mut mistakes = self.mistakes(input, base);
-        for (held, is_cause) in &self.found {
-            if held.object().is_some() {
-                continue;
-            }
-            let ty = held.ty;
-            let is = quote!(#root::field::Probe::<#ty>);
-            let named = quote!(#is::IS_COUNTED || #is::IS_CELL);
-            let mixes = quote!(#is::IS_TUPLE || #is::IS_PYTREE);
-            mistakes.push(Mistake {
-                ty,
-                name: "FieldMixesKinds",
-                when: quote!(#base && #is_cause && !(#named) && (#mixes)),
-            });
-            // A function pointer with reference arguments can be static, although its type does not implement
-            // `StaticValue`.
-            let is_pointer = matches!(ty, Type::FnPtr(_));
-            mistakes.push(Mistake {
-                ty,
-                name: if is_pointer {
-                    "StaticNeedsKind"
-                } else {
-                    "TypeNeedsDerive"
-                },
-                when: quote!(#base && #is_cause && !(#named || #mixes)),
-            });
-        }
-        mistakes
-    }
-}
-
-/// Returns the mistakes that are possible for a field, depending on the kind of the field.
-fn mistakes<'a>(input: &Input<'_>, field: &'a Field, causes: &Causes<'a>) -> Vec<Mistake<'a>> {
-    let ty = &field.ty;
-    let whole = |name, when| Mistake { ty, name, when };
-    let is_module = quote!(__Probe::IS_MODULE);
-    // `last` is the most general mistake. If a type inside the field's type causes this mistake, a message about that
-    // type replaces the general message.
-    let (mut mistakes, last) = match &field.kind {
-        Kind::Child if input.macro_ == Macro::Pytree => {
-            (vec![], ("ChildNotPytree", quote!(!__Probe::IS_PYTREE)))
-        }
-        Kind::Child => {
-            let leaf = quote!(!#is_module && __Probe::IS_PARAM);
-            let state = quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE);
-            let none = quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE);
-            let mut mistakes = vec![
-                whole("ArrayNeedsKind", quote!(#leaf && __Probe::HOLDS_ARRAYS)),
-                whole("NumberNeedsKind", quote!(#leaf && !__Probe::HOLDS_ARRAYS)),
-                whole("LeafNeedsKind", quote!(#state && __Probe::HOLDS_ARRAYS)),
-                whole(
-                    "IntegerNeedsKind",
-                    quote!((#state && !__Probe::HOLDS_ARRAYS) || (#none && __Probe::IS_SIZE)),
-                ),
-                whole(
-                    "StaticNeedsKind",
-                    quote!(#none && __Probe::IS_VALUE && !__Probe::IS_SIZE),
-                ),
-            ];
-            let none = quote!(#none && !__Probe::IS_VALUE);
-            mistakes.extend(causes.mistakes_without_kind(input, &none));
-            return mistakes;
-        }
-        Kind::Param(_) => (
-            vec![
-                whole("ParamOfModule", quote!(#is_module && !__Probe::IS_PARAM)),
-                whole(
-                    "ParamNotFloat",
-                    quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE),
-                ),
-            ],
-            (
-                "ParamNotLeaf",
-                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE),
-            ),
-        ),
-        Kind::State(_) => {
-            let none = quote!(!#is_module && !__Probe::IS_STATE);
-            (
-                vec![
-                    whole("StateOfModule", quote!(#is_module && !__Probe::IS_STATE)),
-                    whole("StateOfSize", quote!(#none && __Probe::IS_SIZE)),
-                ],
-                ("StateNotLeaf", quote!(#none && !__Probe::IS_SIZE)),
-            )
-        }
-        Kind::Static => return static_mistakes(input, ty),
-    };
-    let (name, base) = last;
-    let explained = causes.mistakes(input, &base);
-    let others = explained.iter().map(|mistake| &mistake.when);
-    mistakes.push(whole(name, quote!(#base #(&& !(#others))*)));
-    mistakes.extend(explained);
-    mistakes
-}
-
-fn static_mistakes<'a>(input: &Input<'_>, ty: &'a Type) -> Vec<Mistake<'a>> {
-    let root = &input.root;
-    let whole = |name, when| Mistake { ty, name, when };
-    let held = held(ty);
-    let holds = held.iter().map(|held| {
-        let ty = held.ty;
-        quote!(#root::field::Probe::<#ty>::HOLDS_ARRAYS)
-    });
-    let holds = quote!((#(#holds)||*));
-    let is_value = quote!(__Probe::IS_VALUE);
-    let of_arrays = match input.macro_ {
-        Macro::Static => "StaticTypeOfArrays",
-        Macro::Module | Macro::Pytree => "StaticOfArrays",
-    };
-    let mut objects = held.iter().filter_map(Held::object);
-    let not_comparable = if objects.any(is_function) {
-        "FieldOfClosure"
-    } else {
-        "StaticNotComparable"
-    };
-    vec![
-        whole(
-            "StaticOfModule",
-            quote!(!#is_value && __Probe::IS_MODULE && #holds),
-        ),
-        whole(
-            of_arrays,
-            quote!(!#is_value && !__Probe::IS_MODULE && #holds),
-        ),
-        whole(
-            not_comparable,
-            quote!(!#is_value && !#holds && !__Probe::IS_DEBUG),
-        ),
-    ]
 }
 
 /// Returns the trait that the type of a field must implement.

@@ -5,9 +5,9 @@ use quote::quote;
 use syn::DeriveInput;
 
 use crate::errors::Errors;
-use crate::expand::{implementation, in_scope, match_pair, match_self, static_ref, static_ref_of};
+use crate::expand::{implementation, in_scope, match_pair, match_self, static_ref};
 use crate::fallback;
-use crate::input::{Input, Macro, Variant};
+use crate::input::{Field, Input, Macro, Variant};
 use crate::kinds;
 use crate::paths::Entry;
 
@@ -31,30 +31,20 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
         return quote!(#errors const _: () = { #import #stub };);
     }
     let eq = equality(&read);
-    let hash = match_self(
-        &read,
-        read.variants.iter().map(|variant| {
-            let pattern = variant.pattern();
-            let name = value_name(&read, variant);
-            let fields = variant
-                .fields
-                .iter()
-                .map(|field| static_ref(&read, field))
-                .map(|value| quote!(#root::StaticRef::add_to_hash(#value, __hasher);));
-            quote!(#pattern => {
-                #root::StaticRef::add_to_hash(#root::StaticRef::new(&#name), __hasher);
-                #(#fields)*
-            })
-        }),
-    );
-    let show = match_self(
-        &read,
-        read.variants.iter().map(|variant| show(&read, variant)),
-    );
-    let data = match_self(
-        &read,
-        read.variants.iter().map(|variant| data(&read, variant)),
-    );
+    let hash = match_self(&read, |_, variant| {
+        let name = value_name(&read, variant);
+        let fields = variant
+            .fields
+            .iter()
+            .map(|field| static_ref(&read, field, &field.this))
+            .map(|value| quote!(#root::StaticRef::add_to_hash(#value, __hasher);));
+        quote! {
+            #root::StaticRef::add_to_hash(#root::StaticRef::new(&#name), __hasher);
+            #(#fields)*
+        }
+    });
+    let show = match_self(&read, |_, variant| show(&read, variant));
+    let data = match_self(&read, |_, variant| data(&read, variant));
     let from_data = from_data(&read);
     let body = quote! {
         fn static_eq(&self, __other: &Self) -> ::core::primitive::bool { #eq }
@@ -76,15 +66,15 @@ fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
 /// Generates the code that converts a value to data. The data consist of the name of the value and its fields as data.
 fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
-    let (pattern, name) = (variant.pattern(), value_name(input, variant));
+    let name = value_name(input, variant);
     let fields = variant.fields.iter().map(|field| {
-        let (name, value) = (field.name(), static_ref(input, field));
+        let (name, value) = (field.name(), static_ref(input, field, &field.this));
         quote!((::std::string::String::from(#name), #root::StaticRef::data(#value)))
     });
-    quote!(#pattern => #root::StaticData::Record {
+    quote!(#root::StaticData::Record {
         name: ::std::string::String::from(#name),
         fields: ::std::vec![#(#fields),*],
-    },)
+    })
 }
 
 /// Generates the code that converts data to a value. The conversion fails if no variant has the name that the data
@@ -92,27 +82,25 @@ fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
 fn from_data(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let arms = input.variants.iter().map(|variant| {
-        let (built, name) = (variant.pattern(), value_name(input, variant));
-        let count = variant.fields.len();
+        let (path, name, count) = (
+            variant.path(),
+            value_name(input, variant),
+            variant.fields.len(),
+        );
+        let names = variant.fields.iter().map(Field::name);
         let fields = variant.fields.iter().enumerate().map(|(position, field)| {
-            let (variable, ty, name) = (&field.variable, &field.ty, field.name());
-            let value = quote!(&__fields[#position].1);
-            let read = if field.mentions.parameters {
-                quote!(<#ty as #root::StaticValue>::from_static_data(#value))
+            let (member, ty) = (&field.member, &field.ty);
+            let of = if field.mentions.parameters {
+                quote!(<#ty as #root::StaticValue>::from_static_data)
             } else {
-                quote!(#root::field::Probe::<#ty>::from_data(#value))
+                quote!(#root::field::Probe::<#ty>::from_data)
             };
-            quote! {
-                if __fields[#position].0 != #name {
-                    return ::core::option::Option::None;
-                }
-                let #variable = #read?;
-            }
+            quote!(#member: #of(&__fields[#position].1)?)
         });
+        let positions = 0..count;
         quote! {
-            if __name == #name && __fields.len() == #count {
-                #(#fields)*
-                return ::core::option::Option::Some(#built);
+            if __name == #name && __fields.len() == #count #(&& __fields[#positions].0 == #names)* {
+                return ::core::option::Option::Some(#path { #(#fields),* });
             }
         }
     });
@@ -126,24 +114,25 @@ fn from_data(input: &Input<'_>) -> TokenStream {
 
 fn equality(input: &Input<'_>) -> TokenStream {
     match_pair(input, |field| {
-        let left = static_ref(input, field);
-        let right = static_ref_of(input, field, &field.other());
+        let [left, right] =
+            [&field.this, &field.other].map(|value| static_ref(input, field, value));
         quote!(#left == #right)
     })
 }
 
 /// Generates the display of a value, in the form of `Debug`.
 fn show(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
-    let pattern = variant.pattern();
     let name = value_name(input, variant);
-    let values = variant.fields.iter().map(|field| static_ref(input, field));
-    let shown = if variant.fields.is_empty() {
+    let values = variant
+        .fields
+        .iter()
+        .map(|field| static_ref(input, field, &field.this));
+    if variant.fields.is_empty() {
         quote!(__f.write_str(#name))
     } else if variant.is_tuple {
         quote!(__f.debug_tuple(#name)#(.field(&#values))*.finish())
     } else {
-        let names = variant.fields.iter().map(crate::input::Field::name);
+        let names = variant.fields.iter().map(Field::name);
         quote!(__f.debug_struct(#name)#(.field(#names, &#values))*.finish())
-    };
-    quote!(#pattern => #shown,)
+    }
 }

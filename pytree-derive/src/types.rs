@@ -142,7 +142,8 @@ pub(crate) fn held(ty: &Type) -> Vec<Held<'_>> {
     impl<'ast> Visit<'ast> for Walk<'ast> {
         fn visit_type(&mut self, ty: &'ast Type) {
             let outer = self.parent;
-            if !matches!(ty, Type::Macro(_) | Type::Infer(_) | Type::Never(_)) {
+            let is_unknown = matches!(ty, Type::Macro(_) | Type::Infer(_) | Type::Never(_));
+            if outer.is_none() || !is_unknown {
                 self.parent = Some(self.found.len());
                 self.found.push(Held { ty, parent: outer });
             }

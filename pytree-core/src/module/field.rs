@@ -5,8 +5,8 @@
 //! excludes arrays from static fields. The derive does not compare the names of types, so a type alias cannot mislead
 //! the derive, with the exception described at [`HoldsArrays`].
 //!
-//! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
-//! these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
+//! The derive calls `check_field!`, which queries [`Probe`] for the type of each field, finds the mistakes with
+//! [`check::mistakes`], and passes them to the traits of `mistakes`. Each of these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
 //! marked `do_not_recommend`. rustc then reports a mistake as exactly one error, which names the type of the field. If
 //! the field's type contains a type that no attribute allows, such as an `Arc`, a closure or a type without a derive,
 //! the error names this inner type instead. The generated code that visits a field also queries the probe. So this code
@@ -14,6 +14,7 @@
 //!
 //! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.
 
+pub mod check;
 pub mod mistakes;
 mod probe;
 
@@ -36,7 +37,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 
 pub use mistakes::*;
-pub use probe::{Fallback, Probe, StaticWays, as_static};
+pub use probe::{Fallback, Family, NotStatic, Probe, StaticByDebug};
 
 /// A type that a field without an attribute can have in a module: a module or a container of modules.
 #[diagnostic::on_unimplemented(

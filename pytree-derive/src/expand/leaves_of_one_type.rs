@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{implementation, match_pair, match_self, quantifier, static_ref, static_ref_of};
+use super::{implementation, match_pair, match_self, quantifier, static_ref};
 use crate::input::{Field, Input, Kind};
 use crate::paths::located;
 
@@ -58,45 +58,37 @@ fn walks(input: &Input<'_>) -> TokenStream {
         let ty = &field.ty;
         quote!(<#ty as #root::PytreeOf<__L>>)
     };
-    let visits = input.variants.iter().map(|variant| {
-        let pattern = variant.pattern();
+    let visit = match_self(input, |_, variant| {
         let children = variant.children().map(|field| {
-            let (of, variable) = (of(field), &field.variable);
-            quote!(#of::each_leaf(#variable, __visit);)
+            let (of, this) = (of(field), &field.this);
+            quote!(#of::each_leaf(#this, __visit);)
         });
-        quote!(#pattern => { #(#children)* })
+        quote!(#(#children)*)
     });
-    let maps = input.variants.iter().map(|variant| {
-        let built = variant.pattern();
-        let fields = variant.fields.iter().map(|field| {
-            let (variable, ty) = (&field.variable, &field.ty);
-            let value = match field.kind {
-                Kind::Static if field.mentions.parameters => {
-                    quote!(::core::clone::Clone::clone(#variable))
-                }
-                Kind::Static => quote!(#root::field::Probe::<#ty>::clone_static(#variable)),
-                _ => {
-                    let of = of(field);
-                    quote!(#of::map_leaves(#variable, __function))
-                }
-            };
-            quote!(let #variable = #value;)
-        });
-        quote!(#built => { #(#fields)* #built })
-    });
-    let visit = match_self(input, visits);
     let pair = match_pair(input, |field| {
-        let (of, left, right) = (of(field), &field.variable, field.other());
+        let (left, right) = (&field.this, &field.other);
         if field.is_static() {
-            let (left, right) = (
-                static_ref(input, field),
-                static_ref_of(input, field, &right),
-            );
+            let [left, right] = [left, right].map(|value| static_ref(input, field, value));
             return quote!(#left == #right);
         }
+        let of = of(field);
         quote!(#of::each_pair(#left, #right, __visit))
     });
-    let map = match_self(input, maps);
+    let map = match_self(input, |_, variant| {
+        variant.with(|field| {
+            let (this, ty) = (&field.this, &field.ty);
+            match field.kind {
+                Kind::Static if field.mentions.parameters => {
+                    quote!(::core::clone::Clone::clone(#this))
+                }
+                Kind::Static => quote!(#root::field::Probe::<#ty>::clone_static(#this)),
+                _ => {
+                    let of = of(field);
+                    quote!(#of::map_leaves(#this, __function))
+                }
+            }
+        })
+    });
     let plain = input.children().map(|field| {
         let of = of(field);
         quote!(&& #of::__is_plain())
@@ -107,12 +99,10 @@ fn walks(input: &Input<'_>) -> TokenStream {
             true #(#plain)*
         }
         #[inline]
-        #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(&'__a self, __visit: &mut __F) {
             #visit
         }
         #[inline]
-        #[allow(unused_variables, reason = "an item may have no children")]
         fn each_pair<'__a, __F: ::core::ops::FnMut(&'__a __L, &'__a __L)>(
             &'__a self,
             __other: &'__a Self,
@@ -121,7 +111,6 @@ fn walks(input: &Input<'_>) -> TokenStream {
             #pair
         }
         #[inline]
-        #[allow(unused_variables, reason = "an item may have no children")]
         fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(&self, __function: &mut __F) -> Self {
             #map
         }

@@ -19,12 +19,11 @@ pub(super) fn module(input: &Input<'_>) -> TokenStream {
     };
     let none = TokenStream::new();
     let (constant, value) = if input.is_enum {
-        let arms = input.variants.iter().map(|variant| {
-            let path = variant.path();
+        let value = match_self(input, |_, variant| {
             let registry = registry_of(variant);
-            quote!(#path { .. } => #root::Registry::Borrowed(const { #registry }),)
+            quote!(#root::Registry::Borrowed(const { #registry }))
         });
-        (quote!(&[]), match_self(input, arms))
+        (quote!(&[]), value)
     } else {
         let constant = input.variants.iter().map(registry_of).collect();
         let borrowed = quote!(#root::Registry::Borrowed(<Self as #root::ModuleType>::REGISTRY));

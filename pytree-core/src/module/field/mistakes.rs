@@ -1,7 +1,7 @@
 //! The mistakes that a field can have: one trait for each mistake, with the message that rustc reports.
 //!
-//! The derive evaluates `CHECK` of each trait with a result of [`Probe`](crate::module::field::Probe) as the const
-//! argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
+//! The derive evaluates `CHECK` of each trait with a result of [`mistakes`](crate::module::field::check::mistakes) as the
+//! const argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
 
 macro_rules! mistakes {
     ($(
@@ -16,7 +16,16 @@ macro_rules! mistakes {
         }
         #[diagnostic::do_not_recommend]
         impl<T: ?Sized> $name<false> for T {}
-    )*};
+    )*
+        /// The mistake that a type has, as a value.
+        #[doc(hidden)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mistake {
+            /// No mistake.
+            None,
+            $($(#[doc = $doc])* $name,)*
+        }
+    };
 }
 
 mistakes! {

@@ -43,14 +43,8 @@ pub trait Fallback {
     const IS_VALUE: bool = false;
     /// Whether the type is `PartialEq + Debug`, and implements the other traits that a treedef needs.
     const IS_DEBUG: bool = false;
-    /// Whether the type is an `Arc` or an `Rc`.
-    const IS_COUNTED: bool = false;
-    /// Whether the type is a `Cell`, a `RefCell`, a `Mutex` or an `RwLock`.
-    const IS_CELL: bool = false;
-    /// Whether the type is a tuple.
-    const IS_TUPLE: bool = false;
-    /// Whether the type is `usize` or `isize`.
-    const IS_SIZE: bool = false;
+    /// The group of types with messages of their own.
+    const FAMILY: Family = Family::Other;
     /// Whether the type creates hashers, as `RandomState` does. A map has such a type as a type argument.
     const IS_HASHER: bool = false;
 
@@ -84,11 +78,6 @@ pub trait Fallback {
         None
     }
 
-    /// Returns the value as a static value, if its type is a [`StaticValue`].
-    fn by_value(_: &Self::Value) -> Option<StaticRef<'_>> {
-        None
-    }
-
     /// Panics, because a compile error was reported for the field.
     ///
     /// # Panics
@@ -106,30 +95,6 @@ pub trait Fallback {
         Self::Value: Sized,
     {
         None
-    }
-
-    /// Returns the next static value, if the type is a [`StaticValue`].
-    fn unflatten_by_value(_: &mut Unflattener<'_>) -> Option<Result<Self::Value, TreeError>>
-    where
-        Self::Value: Sized,
-    {
-        None
-    }
-
-    /// Returns the value as a static value, if its type is `PartialEq + Debug`.
-    fn by_debug(_: &Self::Value) -> Option<StaticRef<'_>> {
-        None
-    }
-
-    /// Fails, because a compile error was reported for the field.
-    ///
-    /// # Errors
-    /// Always.
-    fn unflatten_static(_: &mut Unflattener<'_>) -> Result<Self::Value, TreeError>
-    where
-        Self::Value: Sized,
-    {
-        Err(not_a_field())
     }
 }
 impl<T: ?Sized> Fallback for Probe<T> {
@@ -179,57 +144,99 @@ impl<T: HoldsArrays + ?Sized> Probe<T> {
 }
 impl<T: StaticValue> Probe<T> {
     pub const IS_VALUE: bool = true;
-    pub fn by_value(value: &T) -> Option<StaticRef<'_>> {
-        Some(StaticRef::new(value))
+    pub fn __as_static(self, value: &T) -> StaticRef<'_> {
+        StaticRef::new(value)
+    }
+    pub fn __read_static(self, source: &mut Unflattener<'_>) -> Result<T, TreeError> {
+        source.aux()
     }
     pub fn from_data(data: &StaticData) -> Option<T> {
         T::from_static_data(data)
-    }
-    pub fn unflatten_by_value(source: &mut Unflattener<'_>) -> Option<Result<T, TreeError>> {
-        Some(source.aux())
     }
 }
 impl<T: BuildHasher> Probe<T> {
     pub const IS_HASHER: bool = true;
 }
-/// Sets a constant of [`Probe`] to true for the listed types. The derive has a separate error message for these types.
-macro_rules! named {
-    ($constant:ident: $([$($generics:tt)*] $type:ty),* $(,)?) => {$(
-        impl<$($generics)*> Probe<$type> {
-            pub const $constant: bool = true;
-        }
-    )*};
+/// A group of types with messages of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Any other type.
+    Other,
+    /// `Arc` and `Rc`.
+    Counted,
+    /// `Cell`, `RefCell`, `Mutex` and `RwLock`.
+    Cell,
+    /// `usize` and `isize`.
+    Size,
+    /// Tuples.
+    Tuple,
 }
-named!(IS_COUNTED: [T: ?Sized] Arc<T>, [T: ?Sized] Rc<T>);
-named!(IS_CELL: [T: ?Sized] Cell<T>, [T: ?Sized] RefCell<T>, [T: ?Sized] Mutex<T>, [T: ?Sized] RwLock<T>);
-named!(IS_SIZE: [] usize, [] isize);
-named! { IS_TUPLE:
-    [A, B] (A, B), [A, B, C] (A, B, C), [A, B, C, D] (A, B, C, D), [A, B, C, D, E] (A, B, C, D, E),
-    [A, B, C, D, E, F] (A, B, C, D, E, F),
+
+macro_rules! families {
+    ($($family:ident: $([$($generics:tt)*] $type:ty),*;)*) => {$($(
+        impl<$($generics)*> Probe<$type> {
+            pub const FAMILY: Family = Family::$family;
+        }
+    )*)*};
+}
+families! {
+    Counted: [T: ?Sized] Arc<T>, [T: ?Sized] Rc<T>;
+    Cell: [T: ?Sized] Cell<T>, [T: ?Sized] RefCell<T>, [T: ?Sized] Mutex<T>, [T: ?Sized] RwLock<T>;
+    Size: [] usize, [] isize;
+    Tuple: [A, B] (A, B), [A, B, C] (A, B, C), [A, B, C, D] (A, B, C, D), [A, B, C, D, E] (A, B, C, D, E),
+        [A, B, C, D, E, F] (A, B, C, D, E, F);
 }
 impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     pub const IS_DEBUG: bool = true;
-    pub fn by_debug(value: &T) -> Option<StaticRef<'_>> {
-        let operations = const { &StaticOperations::of_debug::<T>() };
-        Some(StaticRef::with(value, operations))
-    }
 }
 impl<T: Clone + 'static> Probe<T> {
     pub fn clone_static(value: &T) -> T {
         value.clone()
     }
-    pub fn unflatten_static(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
+}
+
+// Static values have three cases. In a call of a method, rustc prefers the method of `Probe` itself, then that of a trait of
+// `Probe`, and then that of a trait of `&Probe`.
+impl<T: ?Sized> Probe<T> {
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// The methods of [`Probe`] for a type that is `PartialEq + Debug`, but not a [`StaticValue`].
+pub trait StaticByDebug<T> {
+    /// Returns the value as a static value.
+    fn __as_static(self, value: &T) -> StaticRef<'_>;
+
+    /// Returns the next static value.
+    ///
+    /// # Errors
+    /// [`TreeError::StaticType`] if the value has another type.
+    fn __read_static(self, source: &mut Unflattener<'_>) -> Result<T, TreeError>;
+}
+impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> StaticByDebug<T> for Probe<T> {
+    fn __as_static(self, value: &T) -> StaticRef<'_> {
+        StaticRef::with(value, const { &StaticOperations::of_debug::<T>() })
+    }
+    fn __read_static(self, source: &mut Unflattener<'_>) -> Result<T, TreeError> {
         source.aux_cloned()
     }
 }
 
-/// The two ways to treat a value as static: as a [`StaticValue`], or by `PartialEq + Debug`. A way that the type of the
-/// value does not allow is `None`. The first way that is `Some` is used.
-pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
+/// The methods of [`Probe`] for a type that cannot be static. A compile error was reported for the field.
+pub trait NotStatic<T> {
+    /// Returns `()` as a static value.
+    fn __as_static(self, _: &T) -> StaticRef<'_>;
 
-/// Returns the value as a static value. Returns `()` if its type cannot be static, because a compile error was
-/// reported.
-pub fn as_static(ways: StaticWays<'_>) -> StaticRef<'_> {
-    let [by_value, by_debug] = ways;
-    by_value.or(by_debug).unwrap_or_else(|| StaticRef::new(&()))
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always.
+    fn __read_static(self, _: &mut Unflattener<'_>) -> Result<T, TreeError>;
+}
+impl<T> NotStatic<T> for &Probe<T> {
+    fn __as_static(self, _: &T) -> StaticRef<'_> {
+        StaticRef::new(&())
+    }
+    fn __read_static(self, _: &mut Unflattener<'_>) -> Result<T, TreeError> {
+        Err(not_a_field())
+    }
 }
