@@ -14,6 +14,8 @@ mod arguments;
 mod body;
 mod names;
 
+use std::cell::RefCell;
+
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -50,7 +52,11 @@ impl Parse for Function {
 
 /// The properties of a function or closure that the generated code needs.
 struct Called<'a> {
+    /// The path of the library's items, and its name in the generated code.
+    path: Root,
     root: Root,
+    /// The patterns of the shapes.
+    table: RefCell<Vec<TokenStream>>,
     /// The name in messages.
     name: String,
     /// The span for the panic about a wrong result.
@@ -131,7 +137,9 @@ fn of_function(
         .iter()
         .any(|attribute| attribute.path().is_ident("track_caller"));
     let called = Called {
-        root: Root::new(entry, arguments.renamed.as_ref()),
+        path: Root::new(entry, arguments.renamed.as_ref()),
+        root: Root::alias(),
+        table: RefCell::default(),
         name: name.strip_prefix("try_").unwrap_or(&name).to_owned(),
         span: signature.ident.span().resolved_at(Span::call_site()),
         parameters,
@@ -219,7 +227,9 @@ fn of_closure(
         }
     }
     let called = Called {
-        root: Root::new(entry, arguments.renamed.as_ref()),
+        path: Root::new(entry, arguments.renamed.as_ref()),
+        root: Root::alias(),
+        table: RefCell::default(),
         name: "the closure".to_owned(),
         span: closure.inputs_begin.span().resolved_at(Span::call_site()),
         parameters,
@@ -307,68 +317,90 @@ impl Called<'_> {
                 ty,
             )
         });
-        let (name, of) = (&self.name, self.of());
-        let refuse = self.refuse(quote!(__error), &quote!(::core::panic!("{__error}")));
+        let (name, of, import) = (&self.name, self.of(), self.path.imported());
+        let is_result = self.returns_result();
+        let running = if is_result {
+            quote! {
+                match __scope.arguments::<#of>(#name, &__bind) {
+                    ::core::result::Result::Ok(__running) => __running,
+                    ::core::result::Result::Err(__error) => {
+                        return ::core::result::Result::Err(#root::axes::HoldsShapeError::of(__error));
+                    }
+                }
+            }
+        } else {
+            quote!(__scope.expect_arguments::<#of>(#name, &__bind))
+        };
+        let inputs = quote!(#(#inputs)*);
+        let compare = arguments.output.as_ref().map(|(_, shapes)| {
+            let ty = match self.output {
+                ReturnType::Type(_, ty) => Some(&**ty),
+                ReturnType::Default => None,
+            };
+            self.compare(shapes, "the result", &quote!(__result), ty)
+        });
+        let table = self.table.borrow();
+        let count = table.len();
+        let table = (count > 0)
+            .then(|| quote!(static __SHAPES: [#root::axes::ShapePattern; #count] = [#(#table),*];));
         let checks = quote! {
+            #import
+            #table
             #bounds
             let __bind = |__scope: &mut #root::axes::Scope| {
                 use #root::axes::Arrays as _;
                 #fields
-                #root::axes::Scope::begin(__scope, #root::axes::Owner::Argument);
+                __scope.begin(#root::axes::Owner::Argument);
                 #(#numbers)*
-                #(#inputs)*
+                #inputs
             };
             let mut __scope = #root::axes::Scope::new();
-            __bind(&mut __scope);
-            if !#root::axes::Scope::matches(&mut __scope) {
-                let __error = #root::axes::Scope::error_of_arguments::<#of>(#name, &__bind);
-                #refuse
-            }
-            let __running = #root::axes::Running::enter::<#of>(#name, &__scope);
+            let __running = #running;
         };
-        let Some((_, shapes)) = &arguments.output else {
+        let Some(compare) = compare else {
             let value = self.unchecked_value(body);
             return Ok(quote!(#checks #value));
         };
-        let ty = match self.output {
-            ReturnType::Type(_, ty) => Some(&**ty),
-            ReturnType::Default => None,
-        };
-        let annotation = self.output_type().map(|ty| quote!(: #ty));
-        let compare = self.compare(shapes, "the result", &quote!(__result), ty);
-        // A wrong result is a mistake of the function, so the panic is at the line of the function and not at the line
-        // of the caller.
-        let panic = quote_spanned!(self.span=> (|| ::core::panic!("{__error}"))());
-        let refuse = self.refuse(quote!(__error), &panic);
-        let place =
-            quote_spanned! {self.span=> ::core::concat!(::core::file!(), ":", ::core::line!())};
+        let annotation = self.output_type().filter(|_| self.is_block(body));
+        let annotation = annotation.map(|ty| quote!(: #ty));
         let value = self.value(body);
+        // A wrong result is a mistake of the function, so its place is the line of the function and not that of the caller.
+        let compared = |method| {
+            let method = Ident::new(method, self.span);
+            quote_spanned!(self.span=> (|| __scope.#method::<#of>(#name, &__compare))())
+        };
+        let end = if is_result {
+            let compared = compared("result");
+            quote!(#compared.map_err(#root::axes::HoldsShapeError::of).and(__result))
+        } else {
+            let compared = compared("expect_result");
+            quote!(#compared; __result)
+        };
         Ok(quote! {
             #checks
             let __result #annotation = #value;
-            if #root::axes::CHECKS_RESULTS {
-                let __compare = |__scope: &mut #root::axes::Scope| {
-                    use #root::axes::Arrays as _;
-                    #compare
-                };
-                if !#root::axes::Scope::result(&mut __scope, &__compare) {
-                    let __error = #root::axes::Scope::error_of_result::<#of>(&mut __scope, #name, #place, &__compare);
-                    #refuse
-                }
-            }
-            __result
+            let __compare = |__scope: &mut #root::axes::Scope| {
+                use #root::axes::Arrays as _;
+                #compare
+            };
+            #end
         })
     }
 
     /// Generates an expression for the value of a body. In this expression, `return` and `?` do not leave the function.
     fn value(&self, body: &TokenStream) -> TokenStream {
-        if self.is_tracked && !may_return(body.clone()) {
+        if self.is_block(body) {
             return body.clone();
         }
         let root = &self.root;
         let output = self.output_type().map(|ty| quote!(-> #ty));
         let inner = statements(body);
         quote!(#root::axes::body(|| #output { #inner }))
+    }
+
+    /// Returns whether a compared body is a block and not a closure.
+    fn is_block(&self, body: &TokenStream) -> bool {
+        self.is_tracked && !may_return(body.clone())
     }
 
     /// Returns the type of the result. Returns `None` for a type that a closure cannot declare as its output, such as
@@ -401,7 +433,7 @@ impl Called<'_> {
         ty: Option<&Type>,
     ) -> TokenStream {
         let Some(ty) = ty else {
-            return shapes.compare(&self.root, label, value, None);
+            return shapes.compare(&self.root, &self.table, label, value, None);
         };
         let inner = match without_references(ty) {
             Type::Path(path) => path.path.segments.last(),
@@ -410,9 +442,11 @@ impl Called<'_> {
         let pattern = match inner {
             Some(last) if last.ident == "Option" => quote!(::core::option::Option::Some(__value)),
             Some(last) if last.ident == "Result" => quote!(::core::result::Result::Ok(__value)),
-            _ => return shapes.compare(&self.root, label, value, Some(references(ty))),
+            _ => {
+                return shapes.compare(&self.root, &self.table, label, value, Some(references(ty)));
+            }
         };
-        let compare = shapes.compare(&self.root, label, &quote!(__value), None);
+        let compare = shapes.compare(&self.root, &self.table, label, &quote!(__value), None);
         let reference = if matches!(ty, Type::Reference(_)) {
             quote!(*#value)
         } else {
@@ -425,21 +459,16 @@ impl Called<'_> {
         }
     }
 
-    /// Generates the code for an error: a function that returns a `Result` returns the error, and any other function
-    /// runs `panic`.
-    fn refuse(&self, error: TokenStream, panic: &TokenStream) -> TokenStream {
-        if let ReturnType::Type(_, ty) = self.output
-            && let Type::Path(path) = &**ty
-            && path
-                .path
-                .segments
-                .last()
-                .is_some_and(|last| last.ident == "Result")
-        {
-            let root = &self.root;
-            return quote!(return ::core::result::Result::Err(#root::axes::HoldsShapeError::of(#error)););
-        }
-        quote!(#panic;)
+    /// Returns whether the function returns a `Result`. Its error then holds a wrong shape, and any other function panics.
+    fn returns_result(&self) -> bool {
+        let last = match self.output {
+            ReturnType::Type(_, ty) => match &**ty {
+                Type::Path(path) => path.path.segments.last(),
+                _ => None,
+            },
+            ReturnType::Default => None,
+        };
+        last.is_some_and(|last| last.ident == "Result")
     }
 
     /// Returns the type whose name is part of the function's name in messages.

@@ -5,7 +5,9 @@
 //! [`Pytree::check_shapes`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
 //! the language. `#[module(stacked = "expert")]` names the leading axis of a field of stacked modules. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
+use std::any::type_name;
 use std::collections::HashMap;
+use std::panic::Location;
 
 use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
@@ -213,63 +215,120 @@ impl Scope {
         }
     }
 
-    /// Returns the error of a call whose arguments do not match.
-    #[doc(hidden)]
-    #[cold]
-    pub fn error_of_arguments<S: ?Sized>(function: &str, bind: impl Fn(&mut Self)) -> ShapeError {
-        Self::error_in_arguments(std::any::type_name::<S>(), function, &bind)
-    }
-
-    fn error_in_arguments(module: &str, function: &str, bind: &dyn Fn(&mut Self)) -> ShapeError {
-        let (module, function) = called(module, function);
-        let mismatches = Self::explained(&module, bind);
-        ShapeError::new(function, mismatches).inside(describe_running())
-    }
-
-    /// Compares the result of a call. Returns whether it matches.
+    /// Compares the arguments of a method of `S`, which then runs. If `S` is `()`, a function without `self` runs.
+    ///
+    /// # Errors
+    /// All arguments that do not match.
     #[doc(hidden)]
     #[inline]
-    pub fn result(&mut self, compare: impl FnOnce(&mut Self)) -> bool {
-        self.begin(Owner::Result);
-        compare(self);
-        self.matches()
+    pub fn arguments<S: ?Sized>(
+        &mut self,
+        function: &'static str,
+        bind: &dyn Fn(&mut Self),
+    ) -> Result<Running, ShapeError> {
+        self.arguments_of(type_name::<S>, function, bind)
     }
 
-    /// Returns the error of a function whose result does not match. `place` is the file and line of the function.
+    /// Compares the arguments as [`arguments`](Self::arguments) does.
+    ///
+    /// # Panics
+    /// If an argument does not match.
     #[doc(hidden)]
-    #[cold]
-    pub fn error_of_result<S: ?Sized>(
+    #[track_caller]
+    #[inline]
+    pub fn expect_arguments<S: ?Sized>(
+        &mut self,
+        function: &'static str,
+        bind: &dyn Fn(&mut Self),
+    ) -> Running {
+        match self.arguments_of(type_name::<S>, function, bind) {
+            Ok(running) => running,
+            Err(error) => refuse(&error),
+        }
+    }
+
+    fn arguments_of(
+        &mut self,
+        module: fn() -> &'static str,
+        function: &'static str,
+        bind: &dyn Fn(&mut Self),
+    ) -> Result<Running, ShapeError> {
+        bind(self);
+        if self.matches() {
+            return Ok(Running::enter(module, function, self));
+        }
+        let (module, function) = called(module(), function);
+        let mismatches = Self::explained(&module, bind);
+        Err(ShapeError::new(function, mismatches).inside(describe_running()))
+    }
+
+    /// Compares the result of a method of `S`. The caller is the function itself.
+    ///
+    /// # Errors
+    /// The parts of the result that do not match.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline]
+    pub fn result<S: ?Sized>(
         &mut self,
         function: &str,
-        place: &str,
-        compare: impl FnOnce(&mut Self),
-    ) -> ShapeError {
-        let module = std::any::type_name::<S>();
-        self.begin_result(module);
-        compare(self);
-        self.error_in_function(module, function, place)
+        compare: &dyn Fn(&mut Self),
+    ) -> Result<(), ShapeError> {
+        if CHECKS_RESULTS {
+            self.result_of(type_name::<S>, function, compare, Location::caller())
+        } else {
+            Ok(())
+        }
     }
 
-    /// Begins to record the result.
-    fn begin_result(&mut self, module: &str) {
-        self.record_from_here(&short_name(module));
+    /// Compares the result as [`result`](Self::result) does.
+    ///
+    /// # Panics
+    /// If the result does not match.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline]
+    pub fn expect_result<S: ?Sized>(&mut self, function: &str, compare: &dyn Fn(&mut Self)) {
+        if let Err(error) = self.result::<S>(function, compare) {
+            refuse(&error);
+        }
+    }
+
+    fn result_of(
+        &mut self,
+        module: fn() -> &'static str,
+        function: &str,
+        compare: &dyn Fn(&mut Self),
+        place: &Location<'_>,
+    ) -> Result<(), ShapeError> {
         self.begin(Owner::Result);
-    }
-
-    /// Returns the error of a function whose recorded result does not match.
-    fn error_in_function(&mut self, module: &str, function: &str, place: &str) -> ShapeError {
-        self.matches();
+        compare(self);
+        if self.matches() {
+            return Ok(());
+        }
+        self.record_from_here(&short_name(module()));
+        self.begin(Owner::Result);
+        compare(self);
         // A closure has no name: it is called `the closure`.
         let quote = if function.contains(' ') { "" } else { "`" };
         let fix = format!(
-            "this is a mistake in {quote}{function}{quote} itself, at {place}, and not in its arguments"
+            "this is a mistake in {quote}{function}{quote} itself, at {}:{}, and not in its arguments",
+            place.file(),
+            place.line()
         );
         let mut mismatches = self.take_mismatches();
         for mismatch in &mut mismatches {
             mismatch.fix.clone_from(&fix);
         }
-        ShapeError::new(name_of_function(module, function), mismatches)
+        let function = name_of_function(module(), function);
+        Err(ShapeError::new(function, mismatches))
     }
+}
+
+#[cold]
+#[track_caller]
+fn refuse(error: &ShapeError) -> ! {
+    panic!("{error}")
 }
 
 /// Returns the name of the module, such as `Linear`, and the full name of the function, such as `Linear::forward`. For

@@ -1,7 +1,7 @@
 //! Generates the patterns of `pytree-core` from parsed shapes.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 
 use super::{Axis, Element, Rest, ShapeText, Step, Sum, Word};
 use crate::paths::Root;
@@ -12,49 +12,39 @@ impl ShapeText {
         let axes = quote!(#root::axes);
         let text = &self.text;
         let element = match &self.element {
-            Element::Any => quote!(Any),
+            Element::Any => None,
             Element::Is(dtype) => {
                 let dtype = ident(&format!("{dtype:?}"));
-                quote!(Is(#root::ElementType::#dtype))
+                Some(quote!(Is(#root::ElementType::#dtype)))
             }
-            Element::Family(family) => {
-                let family = ident(family);
-                quote!(#family)
-            }
-            Element::Named(Word { name, .. }) => quote!(Named(#name)),
+            Element::Family(family) => Some(ident(family).into_token_stream()),
+            Element::Named(Word { name, .. }) => Some(quote!(Named(#name))),
             Element::Bounded(Word { name, .. }, family) => {
                 let family = ident(family);
-                quote!(Bounded(#name, &#axes::ElementPattern::#family))
+                Some(quote!(Bounded(#name, &#axes::ElementPattern::#family)))
             }
         };
-        let list = |list: &[Axis]| {
-            let list = list.iter().map(|axis| axis.pattern(&axes));
-            quote!(&[#(#list),*])
-        };
-        let (before, after) = (list(&self.before), list(&self.after));
-        let rest = match &self.rest {
-            None => quote!(::core::option::Option::None),
-            Some(Rest::Any) => quote!(::core::option::Option::Some(#axes::Rest::Any)),
-            Some(Rest::Named(Word { name, .. })) => {
-                quote!(::core::option::Option::Some(#axes::Rest::Named(#name)))
-            }
-        };
-        let roles = match &self.roles {
-            None => quote!(::core::option::Option::None),
-            Some(roles) => {
-                let roles = roles.pattern(root);
-                quote!(::core::option::Option::Some(#roles))
-            }
-        };
+        let element = element.map(|element| quote!(element: #axes::ElementPattern::#element,));
+        let [before, after] =
+            [("before", &self.before), ("after", &self.after)].map(|(part, list)| {
+                let (part, list) = (ident(part), list.iter().map(|axis| axis.pattern(&axes)));
+                (list.len() > 0).then(|| quote!(#part: &[#(#list),*],))
+            });
+        let rest = self.rest.as_ref().map(|rest| {
+            let rest = match rest {
+                Rest::Any => quote!(Any),
+                Rest::Named(Word { name, .. }) => quote!(Named(#name)),
+            };
+            quote!(rest: ::core::option::Option::Some(#axes::Rest::#rest),)
+        });
+        let roles = self.roles.as_ref().map(|roles| {
+            let roles = roles.pattern(root);
+            quote!(roles: ::core::option::Option::Some(#roles),)
+        });
         quote! {
             #axes::ShapePattern {
-                label: #label,
-                text: #text,
-                element: #axes::ElementPattern::#element,
-                before: #before,
-                rest: #rest,
-                after: #after,
-                roles: #roles,
+                #element #before #rest #after #roles
+                ..#axes::ShapePattern::new(#label, #text)
             }
         }
     }

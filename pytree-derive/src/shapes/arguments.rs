@@ -1,5 +1,7 @@
 //! The arguments of `#[shapes(…)]` and `shaped!(…)`: the shapes of each argument and of the result.
 
+use std::cell::RefCell;
+
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -58,30 +60,33 @@ impl Shapes {
         }
     }
 
-    /// Generates the comparison of the value `value`, a place expression. `references` is the number of references
-    /// around the value, if its type is written.
+    /// Generates the comparison of the value `value`, a place expression, and adds the patterns to the table `__SHAPES`.
+    /// `references` is the number of references around the value, if its type is written.
     pub(super) fn compare(
         &self,
         root: &Root,
+        table: &RefCell<Vec<TokenStream>>,
         label: &str,
         value: &TokenStream,
         references: Option<usize>,
     ) -> TokenStream {
         match self {
             Self::One(shape) => {
-                let pattern = shape.pattern(root, label);
+                let mut table = table.borrow_mut();
+                let position = table.len();
+                table.push(shape.pattern(root, label));
                 let span = shape.literal.span().resolved_at(Span::call_site());
                 // If the number of references is unknown, the code calls a method, which dereferences any number of
                 // them. If the number is known, the code calls a function, because the compiler's error for this call
                 // names the type that has no shapes.
                 let Some(count) = references else {
                     return quote_spanned! {span=>
-                        #value.__compare_axes(__scope, const { &#pattern });
+                        #value.__compare_axes(__scope, &__SHAPES[#position]);
                     };
                 };
                 let stars = std::iter::repeat_n(quote!(*), count);
                 quote_spanned! {span=>
-                    #root::axes::Scope::value(__scope, const { &#pattern }, &#(#stars)*#value);
+                    #root::axes::Scope::value(__scope, &__SHAPES[#position], &#(#stars)*#value);
                 }
             }
             Self::Unchecked => TokenStream::new(),
@@ -89,7 +94,7 @@ impl Shapes {
                 let elements = elements.iter().enumerate().map(|(position, element)| {
                     let index = syn::Index::from(position);
                     let label = format!("{label}.{position}");
-                    element.compare(root, &label, &quote!(#value.#index), None)
+                    element.compare(root, table, &label, &quote!(#value.#index), None)
                 });
                 quote!(#(#elements)*)
             }

@@ -176,6 +176,20 @@ impl PartialEq for ShapePattern {
 impl Eq for ShapePattern {}
 
 impl ShapePattern {
+    /// Creates a pattern of any dtype and without axes.
+    #[doc(hidden)]
+    pub const fn new(label: &'static str, text: &'static str) -> Self {
+        Self {
+            label,
+            text,
+            element: ElementPattern::Any,
+            before: &[],
+            rest: None,
+            after: &[],
+            roles: None,
+        }
+    }
+
     /// Returns the number of axes of the pattern, without `rest`.
     #[inline]
     pub(crate) const fn fixed(&self) -> usize {

@@ -4,7 +4,6 @@
 //! these axes. If the operation fails, its error also shows the names of the innermost checked function with their
 //! lengths. This module provides these names.
 
-use std::any::type_name;
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
@@ -40,21 +39,23 @@ pub struct Running {
 }
 
 impl Running {
-    /// Records that a method of `S` runs. If `S` is `()`, a function without `self` runs.
-    #[doc(hidden)]
-    #[inline]
-    pub fn enter<S: ?Sized>(function: &'static str, scope: &Scope) -> Self {
+    /// Records that a method of a module runs. If the name of the module is `()`, a function without `self` runs.
+    pub(crate) fn enter(
+        module: fn() -> &'static str,
+        function: &'static str,
+        scope: &Scope,
+    ) -> Self {
         with_stack(|stack| {
             stack.frames.push(Frame {
                 function,
-                module: type_name::<S>,
+                module,
                 first: stack.names.len(),
             });
             stack.names.extend_from_slice(scope.lengths());
         });
         let is_captured = scope.captures();
         if is_captured {
-            capture::begin(type_name::<S>, function, scope.array());
+            capture::begin(module, function, scope.array());
         }
         Self { is_captured }
     }
