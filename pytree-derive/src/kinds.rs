@@ -96,9 +96,8 @@ fn of_field(attribute: &str, is_closure: bool) -> &'static [&'static str] {
 /// Returns the mistakes whose message names a type at this position, which may be inside the type of the field.
 fn of_type(attribute: &str, form: &str, position: usize) -> &'static [&'static str] {
     match (attribute, form) {
-        ("Static" | "StaticType", _) | (_, "Object") => &[],
         ("Module", "FunctionPointer") if position > 0 => &["StaticNeedsKind"],
-        (_, "FunctionPointer") => &[],
+        ("Static" | "StaticType", _) | (_, "Object" | "FunctionPointer") => &[],
         (_, "BoxedClosure") => &["FieldOfClosure"],
         (_, "BoxedObject") => &["ObjectNeedsAttribute"],
         ("Module", _) => &[

@@ -279,7 +279,6 @@ fn bound_names(pattern: &Pat, ty: Option<&Type>, names: &mut Vec<(Ident, Option<
 impl Called<'_> {
     /// Generates the body with the comparisons before and after it.
     fn checked(&self, arguments: &Arguments, body: &TokenStream) -> syn::Result<TokenStream> {
-        let root = &self.root;
         let mut errors = Errors::default();
         for (name, shapes) in &arguments.inputs {
             self.check_parameter(name, &mut errors);
@@ -298,7 +297,12 @@ impl Called<'_> {
         }
         let bounds = self.check_names(arguments, &mut errors);
         errors.into_result()?;
+        Ok(self.code(arguments, body, &bounds))
+    }
 
+    /// Generates the body with the comparisons, of which `bounds` checks the names.
+    fn code(&self, arguments: &Arguments, body: &TokenStream, bounds: &TokenStream) -> TokenStream {
+        let root = &self.root;
         let fields = self
             .receiver
             .as_ref()
@@ -331,7 +335,7 @@ impl Called<'_> {
         } else {
             quote!(__scope.expect_arguments::<#of>(#name, &__bind))
         };
-        let inputs = quote!(#(#inputs)*);
+        let inputs: TokenStream = inputs.collect();
         let compare = arguments.output.as_ref().map(|(_, shapes)| {
             let ty = match self.output {
                 ReturnType::Type(_, ty) => Some(&**ty),
@@ -359,7 +363,7 @@ impl Called<'_> {
         };
         let Some(compare) = compare else {
             let value = self.unchecked_value(body);
-            return Ok(quote!(#checks #value));
+            return quote!(#checks #value);
         };
         let annotation = self.output_type().filter(|_| self.is_block(body));
         let annotation = annotation.map(|ty| quote!(: #ty));
@@ -376,7 +380,7 @@ impl Called<'_> {
             let compared = compared("expect_result");
             quote!(#compared; __result)
         };
-        Ok(quote! {
+        quote! {
             #checks
             let __result #annotation = #value;
             let __compare = |__scope: &mut #root::axes::Scope| {
@@ -384,7 +388,7 @@ impl Called<'_> {
                 #compare
             };
             #end
-        })
+        }
     }
 
     /// Generates an expression for the value of a body. In this expression, `return` and `?` do not leave the function.
