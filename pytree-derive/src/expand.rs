@@ -14,7 +14,7 @@ use crate::errors::Errors;
 use crate::fallback;
 use crate::input::{Field, Input, Kind, Macro, Variant};
 use crate::kinds;
-use crate::paths::{Entry, located};
+use crate::paths::{Entry, Root, located};
 
 /// Expands `#[derive(Module)]` or `#[derive(Pytree)]`.
 pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenStream {
@@ -46,7 +46,7 @@ pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
         #[allow(deprecated, unused_imports, unused_qualifications, unused_variables, reason = "generated code")]
         const _: () = {
             #import
-            use #root::field::{Fallback as _, NotStatic as _, StaticByDebug as _};
+            use #root::field::{Fallback as _, StaticFallback as _};
             #code
         };
     }
@@ -212,12 +212,8 @@ fn is_uniform(input: &Input<'_>) -> TokenStream {
     }
     let root = &input.root;
     let children = input.children().map(|field| {
-        let ty = &field.ty;
-        if field.mentions.parameters {
-            quote!(&& <#ty as #root::Pytree>::__is_uniform())
-        } else {
-            quote!(&& #root::field::Probe::<#ty>::is_uniform())
-        }
+        let of = pytree_of(root, field);
+        quote!(&& #of::__is_uniform())
     });
     quote! {
         #[inline]
@@ -278,12 +274,8 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
         quote!(__visitor.aux(#value);)
     });
     let children = variant.children().map(|field| {
-        let (this, ty) = (&field.this, &field.ty);
-        if field.mentions.parameters {
-            quote!(<#ty as #root::Pytree>::visit(#this, __visitor);)
-        } else {
-            quote!(#root::field::Probe::<#ty>::visit(#this, __visitor);)
-        }
+        let (this, of) = (&field.this, pytree_of(root, field));
+        quote!(#of::visit(#this, __visitor);)
     });
     quote! {
         if __visitor.enter(#shape, #arity) == #root::Visit::Descend {
@@ -304,32 +296,32 @@ pub(crate) fn static_ref(input: &Input<'_>, field: &Field, value: &TokenStream) 
     quote!(#root::field::Probe::<#ty>::NEW.__as_static(#value))
 }
 
+/// Returns the path of the functions of `Pytree` for a child. If its type has no parameters, `Probe` has these functions, so
+/// that a wrong type causes no second error.
+fn pytree_of(root: &Root, field: &Field) -> TokenStream {
+    let ty = &field.ty;
+    if field.mentions.parameters {
+        quote!(<#ty as #root::Pytree>)
+    } else {
+        quote!(#root::field::Probe::<#ty>)
+    }
+}
+
 fn unflatten(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
-    if !input.is_enum {
-        return input
-            .variants
-            .iter()
-            .map(|variant| build(input, 0, variant))
-            .collect();
-    }
-    let variants = input
-        .variants
-        .iter()
-        .enumerate()
-        .map(|(position, variant)| {
-            let shape = shape_of(input, position);
-            let build = build(input, position, variant);
-            quote! {
-                if __source.is_next(#shape) {
-                    return { #build };
-                }
-            }
-        });
-    quote! {
-        #(#variants)*
-        ::core::result::Result::Err(#root::Unflattener::wrong_node(__source, ::core::any::type_name::<Self>()))
-    }
+    let variants = input.variants.iter().enumerate();
+    let variants = variants.map(|(position, variant)| {
+        let build = build(input, position, variant);
+        if !input.is_enum {
+            return build;
+        }
+        let shape = shape_of(input, position);
+        quote!(if __source.is_next(#shape) { return { #build }; })
+    });
+    let otherwise = input.is_enum.then(|| {
+        quote!(::core::result::Result::Err(#root::Unflattener::wrong_node(__source, ::core::any::type_name::<Self>())))
+    });
+    quote!(#(#variants)* #otherwise)
 }
 
 fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
@@ -343,8 +335,10 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
         let value = match (field.is_static(), field.mentions.parameters) {
             (true, true) => quote!(__source.aux::<#ty>()),
             (true, false) => quote!(#root::field::Probe::<#ty>::NEW.__read_static(__source)),
-            (false, true) => quote!(<#ty as #root::Pytree>::unflatten(__source)),
-            (false, false) => quote!(#root::field::Probe::<#ty>::unflatten(__source)),
+            (false, _) => {
+                let of = pytree_of(root, field);
+                quote!(#of::unflatten(__source))
+            }
         };
         quote!(#member: #value?)
     });

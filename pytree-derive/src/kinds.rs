@@ -29,15 +29,10 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     let root = &input.root;
     let attribute = attribute(input, field);
     let held = held(&field.ty);
-    let is_closure = held.iter().filter_map(Held::object).any(is_function);
+    let is_closure = held.iter().any(|held| form(held) == "BoxedClosure");
     let types = held.iter().enumerate().map(|(position, held)| {
-        let (ty, parent) = (held.ty, held.parent.unwrap_or(0));
-        let form = form(held);
-        let of_field = (position == 0).then(|| of_field(attribute, is_closure));
-        let names = of_field
-            .into_iter()
-            .flatten()
-            .chain(of_type(attribute, form, position));
+        let (ty, form, parent) = (held.ty, form(held), held.parent.unwrap_or(0));
+        let names = mistakes(attribute, form, position, is_closure);
         let names = names.map(|name| format_ident!("{name}"));
         let form = format_ident!("{form}");
         quote!(#position #form #parent #ty [#(#names)*])
@@ -69,9 +64,16 @@ fn form(held: &Held<'_>) -> &'static str {
     }
 }
 
-/// Returns the mistakes of a field whose message names the type of the field.
-fn of_field(attribute: &str, is_closure: bool) -> &'static [&'static str] {
-    match attribute {
+/// Returns the mistakes whose message may name the type at a position: those of the attribute for the type of the field, and
+/// those of the form.
+fn mistakes(
+    attribute: &str,
+    form: &str,
+    position: usize,
+    is_closure: bool,
+) -> impl Iterator<Item = &'static str> {
+    let of_attribute: &[_] = match attribute {
+        _ if position > 0 => &[],
         "Module" => &[
             "ArrayNeedsKind",
             "NumberNeedsKind",
@@ -82,22 +84,15 @@ fn of_field(attribute: &str, is_closure: bool) -> &'static [&'static str] {
         "Pytree" => &["ChildNotPytree"],
         "Param" => &["ParamOfModule", "ParamNotFloat", "ParamNotLeaf"],
         "State" => &["StateOfModule", "StateOfSize", "StateNotLeaf"],
-        "Static" if is_closure => &["StaticOfModule", "StaticOfArrays", "FieldOfClosure"],
-        "Static" => &["StaticOfModule", "StaticOfArrays", "StaticNotComparable"],
-        _ if is_closure => &["StaticOfModule", "StaticTypeOfArrays", "FieldOfClosure"],
-        _ => &[
-            "StaticOfModule",
-            "StaticTypeOfArrays",
-            "StaticNotComparable",
-        ],
-    }
-}
-
-/// Returns the mistakes whose message names a type at this position, which may be inside the type of the field.
-fn of_type(attribute: &str, form: &str, position: usize) -> &'static [&'static str] {
-    match (attribute, form) {
+        "Static" => &["StaticOfModule", "StaticOfArrays"],
+        _ => &["StaticOfModule", "StaticTypeOfArrays"],
+    };
+    let of_form: &[_] = match (attribute, form) {
+        ("Static" | "StaticType", _) if position > 0 => &[],
+        ("Static" | "StaticType", _) if is_closure => &["FieldOfClosure"],
+        ("Static" | "StaticType", _) => &["StaticNotComparable"],
         ("Module", "FunctionPointer") if position > 0 => &["StaticNeedsKind"],
-        ("Static" | "StaticType", _) | (_, "Object" | "FunctionPointer") => &[],
+        (_, "Object" | "FunctionPointer") => &[],
         (_, "BoxedClosure") => &["FieldOfClosure"],
         (_, "BoxedObject") => &["ObjectNeedsAttribute"],
         ("Module", _) => &[
@@ -107,15 +102,14 @@ fn of_type(attribute: &str, form: &str, position: usize) -> &'static [&'static s
             "TypeNeedsDerive",
         ],
         _ => &["CountedNeedsShared", "CellNeedsRef"],
-    }
+    };
+    of_attribute.iter().chain(of_form).copied()
 }
 
 /// Generates a function that checks the type of a field. The check is in a function if the field's type mentions its
 /// generic item, because a bound on such a type in the implementations would recurse without end.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
-    let Some(bound) = bound(input, field) else {
-        return TokenStream::new();
-    };
+    let bound = bound(input, field);
     let (generics, _, where_clause) = input.generics.split_for_impl();
     let predicates = predicates(input);
     let given = where_clause
@@ -133,16 +127,15 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
 }
 
 /// Returns the trait that the type of a field must implement.
-fn bound(input: &Input<'_>, field: &Field) -> Option<TokenStream> {
+fn bound(input: &Input<'_>, field: &Field) -> TokenStream {
     let root = &input.root;
-    Some(match (&field.kind, input.macro_) {
+    match (&field.kind, input.macro_) {
         (Kind::Static, _) => quote!(#root::StaticValue),
         (Kind::Child, Macro::Pytree) => quote!(#root::Pytree),
-        (Kind::Child, Macro::Module) => quote!(#root::field::ModuleField),
-        (Kind::Child, Macro::Static) => return None,
+        (Kind::Child, _) => quote!(#root::field::ModuleField),
         (Kind::Param(_), _) => quote!(#root::field::ParamField),
         (Kind::State(_), _) => quote!(#root::field::StateField),
-    })
+    }
 }
 
 /// Returns the bounds of every implementation: type parameters are `'static`, and each field type that mentions
@@ -155,10 +148,10 @@ pub(crate) fn predicates(input: &Input<'_>) -> TokenStream {
     let fields = input
         .fields()
         .filter(|field| field.mentions.parameters && !field.mentions.itself)
-        .filter_map(|field| {
-            let bound = located(bound(input, field)?, field.span);
+        .map(|field| {
+            let bound = located(bound(input, field), field.span);
             let ty = &field.ty;
-            Some(quote!(#ty: #bound,))
+            quote!(#ty: #bound,)
         });
     quote!(#(#parameters: 'static,)* #(#fields)*)
 }

@@ -321,27 +321,27 @@ impl Called<'_> {
                 ty,
             )
         });
-        let (name, of, import) = (&self.name, self.of(), self.path.imported());
-        let is_result = self.returns_result();
-        let running = if is_result {
-            quote! {
-                match __scope.arguments::<#of>(#name, &__bind) {
-                    ::core::result::Result::Ok(__running) => __running,
-                    ::core::result::Result::Err(__error) => {
-                        return ::core::result::Result::Err(#root::axes::HoldsShapeError::of(__error));
-                    }
-                }
-            }
+        let (name, import) = (&self.name, self.path.imported());
+        let of = if self.receiver.is_some() {
+            quote!(Self)
         } else {
-            quote!(__scope.expect_arguments::<#of>(#name, &__bind))
+            quote!(())
+        };
+        let module = quote!(::core::any::type_name::<#of>);
+        let is_result = self.returns_result();
+        let refuse = if is_result {
+            quote!(return ::core::result::Result::Err(#root::axes::HoldsShapeError::of(__error)))
+        } else {
+            quote!(#root::axes::refuse(&__error))
         };
         let inputs: TokenStream = inputs.collect();
         let compare = arguments.output.as_ref().map(|(_, shapes)| {
-            let ty = match self.output {
-                ReturnType::Type(_, ty) => Some(&**ty),
-                ReturnType::Default => None,
-            };
-            self.compare(shapes, "the result", &quote!(__result), ty)
+            self.compare(
+                shapes,
+                "the result",
+                &quote!(__result),
+                self.written_output(),
+            )
         });
         let table = self.table.borrow();
         let count = table.len();
@@ -359,7 +359,10 @@ impl Called<'_> {
                 #inputs
             };
             let mut __scope = #root::axes::Scope::new();
-            let __running = #running;
+            let __running = match __scope.arguments(#module, #name, &__bind) {
+                ::core::result::Result::Ok(__running) => __running,
+                ::core::result::Result::Err(__error) => #refuse,
+            };
         };
         let Some(compare) = compare else {
             let value = self.unchecked_value(body);
@@ -369,16 +372,15 @@ impl Called<'_> {
         let annotation = annotation.map(|ty| quote!(: #ty));
         let value = self.value(body);
         // A wrong result is a mistake of the function, so its place is the line of the function and not that of the caller.
-        let compared = |method| {
-            let method = Ident::new(method, self.span);
-            quote_spanned!(self.span=> (|| __scope.#method::<#of>(#name, &__compare))())
-        };
+        let compared = quote_spanned!(self.span=> __scope.result(#module, #name, &__compare));
         let end = if is_result {
-            let compared = compared("result");
-            quote!(#compared.map_err(#root::axes::HoldsShapeError::of).and(__result))
+            quote!((|| #compared)().map_err(#root::axes::HoldsShapeError::of).and(__result))
         } else {
-            let compared = compared("expect_result");
-            quote!(#compared; __result)
+            let refuse = quote_spanned!(self.span=> #root::axes::refuse(&__error));
+            quote! {
+                (|| if let ::core::result::Result::Err(__error) = #compared { #refuse })();
+                __result
+            }
         };
         quote! {
             #checks
@@ -410,12 +412,8 @@ impl Called<'_> {
     /// Returns the type of the result. Returns `None` for a type that a closure cannot declare as its output, such as
     /// `impl Trait`.
     fn output_type(&self) -> Option<&Type> {
-        match self.output {
-            ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {
-                Some(ty)
-            }
-            _ => None,
-        }
+        let is_opaque = |ty: &Type| ty.to_token_stream().to_string().contains("impl ");
+        self.written_output().filter(|ty| !is_opaque(ty))
     }
 
     /// Generates the end of a function whose result is not compared: the value of the body.
@@ -465,22 +463,18 @@ impl Called<'_> {
 
     /// Returns whether the function returns a `Result`. Its error then holds a wrong shape, and any other function panics.
     fn returns_result(&self) -> bool {
-        let last = match self.output {
-            ReturnType::Type(_, ty) => match &**ty {
-                Type::Path(path) => path.path.segments.last(),
-                _ => None,
-            },
-            ReturnType::Default => None,
+        let last = match self.written_output() {
+            Some(Type::Path(path)) => path.path.segments.last(),
+            _ => None,
         };
         last.is_some_and(|last| last.ident == "Result")
     }
 
-    /// Returns the type whose name is part of the function's name in messages.
-    fn of(&self) -> TokenStream {
-        if self.receiver.is_some() {
-            quote!(Self)
-        } else {
-            quote!(())
+    /// Returns the type of the result, if it is written.
+    fn written_output(&self) -> Option<&Type> {
+        match self.output {
+            ReturnType::Type(_, ty) => Some(ty),
+            ReturnType::Default => None,
         }
     }
 }

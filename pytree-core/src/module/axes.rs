@@ -5,7 +5,6 @@
 //! [`Pytree::check_shapes`] compares all arrays of a model with the axes that its modules declare. The page `docs/reference/shapes.md` describes
 //! the language. `#[module(stacked = "expert")]` names the leading axis of a field of stacked modules. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
-use std::any::type_name;
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -215,39 +214,13 @@ impl Scope {
         }
     }
 
-    /// Compares the arguments of a method of `S`, which then runs. If `S` is `()`, a function without `self` runs.
+    /// Compares the arguments of a function, which then runs. `module` returns the name of the type whose method it is. The
+    /// name is `()` for a function without `self`.
     ///
     /// # Errors
     /// All arguments that do not match.
     #[doc(hidden)]
-    #[inline]
-    pub fn arguments<S: ?Sized>(
-        &mut self,
-        function: &'static str,
-        bind: &dyn Fn(&mut Self),
-    ) -> Result<Running, ShapeError> {
-        self.arguments_of(type_name::<S>, function, bind)
-    }
-
-    /// Compares the arguments as [`arguments`](Self::arguments) does.
-    ///
-    /// # Panics
-    /// If an argument does not match.
-    #[doc(hidden)]
-    #[track_caller]
-    #[inline]
-    pub fn expect_arguments<S: ?Sized>(
-        &mut self,
-        function: &'static str,
-        bind: &dyn Fn(&mut Self),
-    ) -> Running {
-        match self.arguments_of(type_name::<S>, function, bind) {
-            Ok(running) => running,
-            Err(error) => refuse(&error),
-        }
-    }
-
-    fn arguments_of(
+    pub fn arguments(
         &mut self,
         module: fn() -> &'static str,
         function: &'static str,
@@ -257,50 +230,26 @@ impl Scope {
         if self.matches() {
             return Ok(Running::enter(module, function, self));
         }
-        let (module, function) = called(module(), function);
-        let mismatches = Self::explained(&module, bind);
+        let function = name_of_function(module(), function);
+        let mismatches = Self::explained(&short_name(module()), bind);
         Err(ShapeError::new(function, mismatches).inside(describe_running()))
     }
 
-    /// Compares the result of a method of `S`. The caller is the function itself.
+    /// Compares the result of a function, which is the caller.
     ///
     /// # Errors
     /// The parts of the result that do not match.
     #[doc(hidden)]
     #[track_caller]
-    #[inline]
-    pub fn result<S: ?Sized>(
-        &mut self,
-        function: &str,
-        compare: &dyn Fn(&mut Self),
-    ) -> Result<(), ShapeError> {
-        if CHECKS_RESULTS {
-            self.result_of(type_name::<S>, function, compare, Location::caller())
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Compares the result as [`result`](Self::result) does.
-    ///
-    /// # Panics
-    /// If the result does not match.
-    #[doc(hidden)]
-    #[track_caller]
-    #[inline]
-    pub fn expect_result<S: ?Sized>(&mut self, function: &str, compare: &dyn Fn(&mut Self)) {
-        if let Err(error) = self.result::<S>(function, compare) {
-            refuse(&error);
-        }
-    }
-
-    fn result_of(
+    pub fn result(
         &mut self,
         module: fn() -> &'static str,
         function: &str,
         compare: &dyn Fn(&mut Self),
-        place: &Location<'_>,
     ) -> Result<(), ShapeError> {
+        if !CHECKS_RESULTS {
+            return Ok(());
+        }
         self.begin(Owner::Result);
         compare(self);
         if self.matches() {
@@ -311,6 +260,7 @@ impl Scope {
         compare(self);
         // A closure has no name: it is called `the closure`.
         let quote = if function.contains(' ') { "" } else { "`" };
+        let place = Location::caller();
         let fix = format!(
             "this is a mistake in {quote}{function}{quote} itself, at {}:{}, and not in its arguments",
             place.file(),
@@ -325,17 +275,15 @@ impl Scope {
     }
 }
 
+/// Panics about a wrong shape.
+///
+/// # Panics
+/// Always.
+#[doc(hidden)]
 #[cold]
 #[track_caller]
-fn refuse(error: &ShapeError) -> ! {
+pub fn refuse(error: &ShapeError) -> ! {
     panic!("{error}")
-}
-
-/// Returns the name of the module, such as `Linear`, and the full name of the function, such as `Linear::forward`. For
-/// a function without `self`, the module is the type `()`.
-fn called(module: &str, function: &str) -> (String, String) {
-    let called = name_of_function(module, function);
-    (short_name(module), called)
 }
 
 /// Compares each visited array with one pattern. Does not record the paths of the arrays.

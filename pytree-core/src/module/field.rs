@@ -37,7 +37,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 
 pub use mistakes::*;
-pub use probe::{Fallback, Family, NotStatic, Probe, StaticByDebug};
+pub use probe::{Fallback, Family, Probe, StaticFallback};
 
 /// A type that a field without an attribute can have in a module: a module or a container of modules.
 #[diagnostic::on_unimplemented(

@@ -39,7 +39,9 @@ impl Linear {
             __core::axes::Scope::value(__scope, &__SHAPES[0usize], &*x);
         };
         let mut __scope = __core::axes::Scope::new();
-        let __running = match __scope.arguments::<Self>("forward", &__bind) {
+        let __running = match __scope
+            .arguments(::core::any::type_name::<Self>, "forward", &__bind)
+        {
             ::core::result::Result::Ok(__running) => __running,
             ::core::result::Result::Err(__error) => {
                 return ::core::result::Result::Err(
@@ -56,7 +58,7 @@ impl Linear {
                 __value.__compare_axes(__scope, &__SHAPES[1usize]);
             }
         };
-        (|| __scope.result::<Self>("forward", &__compare))()
+        (|| __scope.result(::core::any::type_name::<Self>, "forward", &__compare))()
             .map_err(__core::axes::HoldsShapeError::of)
             .and(__result)
     }

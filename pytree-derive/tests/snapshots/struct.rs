@@ -8,7 +8,7 @@
 )]
 const _: () = {
     use ::pytree_core::__derive_0_1 as __core;
-    use __core::field::{Fallback as _, NotStatic as _, StaticByDebug as _};
+    use __core::field::{Fallback as _, StaticFallback as _};
     __core::check_field! {
         Module 2usize : 0usize Plain 0usize Vec < Linear > [ArrayNeedsKind
         NumberNeedsKind LeafNeedsKind IntegerNeedsKind StaticNeedsKind CountedNeedsShared

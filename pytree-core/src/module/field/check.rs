@@ -3,6 +3,9 @@
 //! The derive lists the type of a field and the types inside it: `Vec<Linear>` and `Linear`. If a type inside causes that
 //! the field's type cannot have its kind, the message names that type instead of the whole type.
 
+#![allow(missing_docs, reason = "the fields are documented at `Fallback`")]
+#![allow(clippy::struct_excessive_bools, reason = "each is a trait")]
+
 use super::mistakes::Mistake;
 use super::probe::Family;
 
@@ -38,17 +41,13 @@ pub enum Form {
     BoxedClosure,
 }
 
-/// What [`Probe`](super::Probe) finds out about a type. An attribute does not need all of it; the rest is false.
+/// A type in a field, with what [`Probe`](super::Probe) finds out about it.
 #[derive(Clone, Copy, Debug)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a trait that the type implements or not"
-)]
-#[allow(
-    missing_docs,
-    reason = "the constants of the same names are documented at `Fallback`"
-)]
-pub struct Facts {
+pub struct Held {
+    /// The position of the type that directly contains it. The type of the field contains itself.
+    pub parent: usize,
+    pub form: Form,
+    pub family: Family,
     pub is_pytree: bool,
     pub is_module: bool,
     pub is_param: bool,
@@ -57,140 +56,96 @@ pub struct Facts {
     pub is_hasher: bool,
     pub is_debug: bool,
     pub holds_arrays: bool,
-    pub family: Family,
-}
-
-impl Facts {
-    /// The facts of a type of which nothing is known.
-    pub const NONE: Self = Self {
-        is_pytree: false,
-        is_module: false,
-        is_param: false,
-        is_state: false,
-        is_value: false,
-        is_hasher: false,
-        is_debug: false,
-        holds_arrays: false,
-        family: Family::Other,
-    };
-
-    /// Returns whether an attribute allows a field of this type, or the type is an argument of a map.
-    const fn fits(&self, attribute: Attribute) -> bool {
-        match attribute {
-            Attribute::Pytree => self.is_pytree,
-            _ => {
-                self.is_module || self.is_param || self.is_state || self.is_value || self.is_hasher
-            }
-        }
-    }
-}
-
-/// A type in a field.
-#[derive(Clone, Copy, Debug)]
-pub struct Held {
-    /// What is known of the type.
-    pub facts: Facts,
-    /// What its tokens show.
-    pub form: Form,
-    /// The position of the type that directly contains it. The type of the field contains itself.
-    pub parent: usize,
 }
 
 /// Returns the mistake of each type in a field. The first type is that of the field, and each type comes before the types
 /// inside it.
 pub const fn mistakes<const N: usize>(attribute: Attribute, held: [Held; N]) -> [Mistake; N] {
     let mut mistakes = [Mistake::None; N];
-    mistakes[0] = whole(attribute, &held);
-    if let Some(general) = general(attribute, &held[0].facts) {
-        let mut is_explained = false;
-        let causes = causes(attribute, &held);
-        let mut position = 0;
-        while position < N {
-            if causes[position] {
-                mistakes[position] = cause(attribute, &held[position]);
-                is_explained |= !matches!(mistakes[position], Mistake::None);
-            }
-            position += 1;
-        }
-        if !is_explained {
-            mistakes[0] = general;
+    mistakes[0] = of_field(attribute, &held);
+    if !matches!(
+        mistakes[0],
+        Mistake::TypeNeedsDerive
+            | Mistake::ChildNotPytree
+            | Mistake::ParamNotLeaf
+            | Mistake::StateNotLeaf
+    ) {
+        return mistakes;
+    }
+    let causes = causes(attribute, &held);
+    let mut position = N;
+    while position > 0 {
+        position -= 1;
+        let cause = of_cause(attribute, &held[position]);
+        if causes[position] && !matches!(cause, Mistake::None) {
+            mistakes[0] = Mistake::None;
+            mistakes[position] = cause;
         }
     }
     mistakes
 }
 
-/// Returns the mistake of the type of a field, unless a type inside may be the cause.
-const fn whole(attribute: Attribute, held: &[Held]) -> Mistake {
-    let facts = &held[0].facts;
-    let is_size = matches!(facts.family, Family::Size);
+/// Returns the mistake of the type of a field. If it is the most general one of the attribute, a type inside may be the cause.
+const fn of_field(attribute: Attribute, held: &[Held]) -> Mistake {
+    let field = &held[0];
+    let is_size = matches!(field.family, Family::Size);
     match attribute {
-        Attribute::Module if facts.is_module => Mistake::None,
-        Attribute::Module if facts.is_param && facts.holds_arrays => Mistake::ArrayNeedsKind,
-        Attribute::Module if facts.is_param => Mistake::NumberNeedsKind,
-        Attribute::Module if facts.is_state && facts.holds_arrays => Mistake::LeafNeedsKind,
-        Attribute::Module if facts.is_state || is_size => Mistake::IntegerNeedsKind,
-        Attribute::Module if facts.is_value => Mistake::StaticNeedsKind,
-        Attribute::Param if facts.is_param => Mistake::None,
-        Attribute::Param if facts.is_module => Mistake::ParamOfModule,
-        Attribute::Param if facts.is_state => Mistake::ParamNotFloat,
-        Attribute::State if facts.is_state => Mistake::None,
-        Attribute::State if facts.is_module => Mistake::StateOfModule,
+        Attribute::Module if field.is_module => Mistake::None,
+        Attribute::Module if field.is_param && field.holds_arrays => Mistake::ArrayNeedsKind,
+        Attribute::Module if field.is_param => Mistake::NumberNeedsKind,
+        Attribute::Module if field.is_state && field.holds_arrays => Mistake::LeafNeedsKind,
+        Attribute::Module if field.is_state || is_size => Mistake::IntegerNeedsKind,
+        Attribute::Module if field.is_value => Mistake::StaticNeedsKind,
+        Attribute::Module => Mistake::TypeNeedsDerive,
+        Attribute::Pytree if field.is_pytree => Mistake::None,
+        Attribute::Pytree => Mistake::ChildNotPytree,
+        Attribute::Param if field.is_param => Mistake::None,
+        Attribute::Param if field.is_module => Mistake::ParamOfModule,
+        Attribute::Param if field.is_state => Mistake::ParamNotFloat,
+        Attribute::Param => Mistake::ParamNotLeaf,
+        Attribute::State if field.is_state => Mistake::None,
+        Attribute::State if field.is_module => Mistake::StateOfModule,
         Attribute::State if is_size => Mistake::StateOfSize,
-        Attribute::Static | Attribute::StaticType if !facts.is_value => not_static(attribute, held),
-        _ => Mistake::None,
+        Attribute::State => Mistake::StateNotLeaf,
+        Attribute::Static | Attribute::StaticType => of_static(attribute, held),
     }
 }
 
-const fn not_static(attribute: Attribute, held: &[Held]) -> Mistake {
+const fn of_static(attribute: Attribute, held: &[Held]) -> Mistake {
     let (mut holds_arrays, mut is_closure) = (false, false);
     let mut position = 0;
     while position < held.len() {
-        holds_arrays |= held[position].facts.holds_arrays;
+        holds_arrays |= held[position].holds_arrays;
         is_closure |= matches!(held[position].form, Form::BoxedClosure);
         position += 1;
     }
     match attribute {
-        _ if holds_arrays && held[0].facts.is_module => Mistake::StaticOfModule,
+        _ if held[0].is_value => Mistake::None,
+        _ if holds_arrays && held[0].is_module => Mistake::StaticOfModule,
         Attribute::StaticType if holds_arrays => Mistake::StaticTypeOfArrays,
         _ if holds_arrays => Mistake::StaticOfArrays,
-        _ if held[0].facts.is_debug => Mistake::None,
+        _ if held[0].is_debug => Mistake::None,
         _ if is_closure => Mistake::FieldOfClosure,
         _ => Mistake::StaticNotComparable,
-    }
-}
-
-/// Returns the most general mistake, if the field has it: a type inside may be its cause. A field of a module without an
-/// attribute always has a cause.
-const fn general(attribute: Attribute, facts: &Facts) -> Option<Mistake> {
-    let is_size = matches!(facts.family, Family::Size);
-    match attribute {
-        _ if facts.is_module && !matches!(attribute, Attribute::Pytree) => None,
-        Attribute::Module if !(facts.is_param || facts.is_state || facts.is_value || is_size) => {
-            Some(Mistake::None)
-        }
-        Attribute::Pytree if !facts.is_pytree => Some(Mistake::ChildNotPytree),
-        Attribute::Param if !(facts.is_param || facts.is_state) => Some(Mistake::ParamNotLeaf),
-        Attribute::State if !(facts.is_state || is_size) => Some(Mistake::StateNotLeaf),
-        _ => None,
     }
 }
 
 /// Returns which types are causes: no attribute allows the type, nor any type that contains it, and an attribute allows
 /// each type directly inside it.
 const fn causes<const N: usize>(attribute: Attribute, held: &[Held; N]) -> [bool; N] {
-    let mut causes = [false; N];
-    let mut is_unfit = [false; N];
+    let (mut causes, mut is_unfit) = ([false; N], [false; N]);
     let mut position = 0;
     while position < N {
-        let Held {
-            facts,
-            form,
-            parent,
-        } = &held[position];
-        let fits = facts.fits(attribute) || matches!(form, Form::Object);
+        let held = &held[position];
+        let fits = match attribute {
+            _ if matches!(held.form, Form::Object) => true,
+            Attribute::Pytree => held.is_pytree,
+            _ if held.is_module || held.is_param || held.is_state => true,
+            _ => held.is_value || held.is_hasher,
+        };
         if !fits {
-            causes[*parent] = false;
-            is_unfit[position] = position == 0 || is_unfit[*parent];
+            causes[held.parent] = false;
+            is_unfit[position] = position == 0 || is_unfit[held.parent];
             causes[position] = is_unfit[position];
         }
         position += 1;
@@ -199,17 +154,17 @@ const fn causes<const N: usize>(attribute: Attribute, held: &[Held; N]) -> [bool
 }
 
 /// Returns the mistake of a type that is a cause.
-const fn cause(attribute: Attribute, held: &Held) -> Mistake {
+const fn of_cause(attribute: Attribute, held: &Held) -> Mistake {
     let is_child = matches!(attribute, Attribute::Module);
-    match (held.form, held.facts.family) {
-        (Form::Object, _) => Mistake::None,
+    match (held.form, held.family) {
         (Form::BoxedClosure, _) => Mistake::FieldOfClosure,
         (Form::BoxedObject, _) => Mistake::ObjectNeedsAttribute,
         (Form::FunctionPointer, _) if is_child => Mistake::StaticNeedsKind,
         (_, Family::Counted) => Mistake::CountedNeedsShared,
         (_, Family::Cell) => Mistake::CellNeedsRef,
-        (_, Family::Tuple) if is_child => Mistake::FieldMixesKinds,
-        _ if is_child && held.facts.is_pytree => Mistake::FieldMixesKinds,
+        (_, family) if is_child && (matches!(family, Family::Tuple) || held.is_pytree) => {
+            Mistake::FieldMixesKinds
+        }
         _ if is_child => Mistake::TypeNeedsDerive,
         _ => Mistake::None,
     }
@@ -225,40 +180,27 @@ macro_rules! __check_field {
             use $crate::__derive_0_1::field as __field;
             const __MISTAKES: [__field::Mistake; $count] = __field::check::mistakes(
                 __field::check::Attribute::$attribute,
-                [$(__field::check::Held {
-                    facts: $crate::__check_field!(@$attribute $type),
-                    form: __field::check::Form::$form,
-                    parent: $parent,
+                [$({
+                    type __Probe = __field::Probe<$type>;
+                    __field::check::Held {
+                        parent: $parent,
+                        form: __field::check::Form::$form,
+                        family: __Probe::FAMILY,
+                        is_pytree: __Probe::IS_PYTREE,
+                        is_module: __Probe::IS_MODULE,
+                        is_param: __Probe::IS_PARAM,
+                        is_state: __Probe::IS_STATE,
+                        is_value: __Probe::IS_VALUE,
+                        is_hasher: __Probe::IS_HASHER,
+                        is_debug: __Probe::IS_DEBUG,
+                        holds_arrays: __Probe::HOLDS_ARRAYS,
+                    }
                 }),*],
             );
             &[$($(<$type as __field::$name<
                 { __MISTAKES[$position] as ::core::primitive::u8 == __field::Mistake::$name as ::core::primitive::u8 }
             >>::CHECK,)*)*]
         };
-    };
-    (@Static $type:ty) => {
-        $crate::__check_field!(@facts $type: is_module IS_MODULE, is_value IS_VALUE, is_debug IS_DEBUG, holds_arrays HOLDS_ARRAYS)
-    };
-    (@StaticType $type:ty) => {
-        $crate::__check_field!(@Static $type)
-    };
-    (@Pytree $type:ty) => {
-        $crate::__check_field!(@facts $type: is_pytree IS_PYTREE, family FAMILY)
-    };
-    (@Module $type:ty) => {
-        $crate::__check_field!(
-            @facts $type: is_pytree IS_PYTREE, is_module IS_MODULE, is_param IS_PARAM, is_state IS_STATE, is_value IS_VALUE,
-            is_hasher IS_HASHER, holds_arrays HOLDS_ARRAYS, family FAMILY
-        )
-    };
-    (@facts $type:ty: $($fact:ident $constant:ident),*) => {
-        __field::check::Facts { $($fact: __field::Probe::<$type>::$constant,)* ..__field::check::Facts::NONE }
-    };
-    (@$leaf:ident $type:ty) => {
-        $crate::__check_field!(
-            @facts $type: is_module IS_MODULE, is_param IS_PARAM, is_state IS_STATE, is_value IS_VALUE, is_hasher IS_HASHER,
-            family FAMILY
-        )
     };
 }
 
@@ -267,14 +209,18 @@ mod tests {
     use super::*;
 
     fn held(family: Family, form: Form, parent: usize) -> Held {
-        let facts = Facts {
-            family,
-            ..Facts::NONE
-        };
         Held {
-            facts,
-            form,
             parent,
+            form,
+            family,
+            is_pytree: false,
+            is_module: false,
+            is_param: false,
+            is_state: false,
+            is_value: false,
+            is_hasher: false,
+            is_debug: false,
+            holds_arrays: false,
         }
     }
 
@@ -306,11 +252,11 @@ mod tests {
     fn type_inside_fitting_type_is_no_cause() {
         // A map is fit, and its key is unfit, and an unfit type is in the key.
         let mut map = [plain(0), plain(0), held(Family::Counted, Form::Plain, 1)];
-        map[0].facts.is_state = true;
+        map[0].is_state = true;
         let expected = [Mistake::ParamNotFloat, Mistake::None, Mistake::None];
         assert_eq!(mistakes(Attribute::Param, map), expected);
-        map[0].facts.is_state = false;
-        map[1].facts.is_hasher = true;
+        map[0].is_state = false;
+        map[1].is_hasher = true;
         let expected = [Mistake::ParamNotLeaf, Mistake::None, Mistake::None];
         assert_eq!(mistakes(Attribute::Param, map), expected);
     }
@@ -328,7 +274,7 @@ mod tests {
             assert_eq!(mistakes(attribute, [plain(0)]), [general]);
         }
         let mut container = plain(0);
-        container.facts.is_pytree = true;
+        container.is_pytree = true;
         assert_eq!(
             mistakes(Attribute::Module, [container]),
             [Mistake::FieldMixesKinds]

@@ -52,7 +52,7 @@ pub trait Fallback {
     fn visit<'a>(_: &'a Self::Value, _: &mut dyn Visitor<'a>) {}
 
     /// Returns false, because a compile error was reported for the field.
-    fn is_uniform() -> bool {
+    fn __is_uniform() -> bool {
         false
     }
 
@@ -116,7 +116,7 @@ impl<T: Pytree> Probe<T> {
     pub fn unflatten(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
         T::unflatten(source)
     }
-    pub fn is_uniform() -> bool {
+    pub fn __is_uniform() -> bool {
         T::__is_uniform()
     }
 }
@@ -201,8 +201,8 @@ impl<T: ?Sized> Probe<T> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The methods of [`Probe`] for a type that is `PartialEq + Debug`, but not a [`StaticValue`].
-pub trait StaticByDebug<T> {
+/// The methods of [`Probe`] for a type that is not a [`StaticValue`].
+pub trait StaticFallback<T> {
     /// Returns the value as a static value.
     fn __as_static(self, value: &T) -> StaticRef<'_>;
 
@@ -212,7 +212,7 @@ pub trait StaticByDebug<T> {
     /// [`TreeError::StaticType`] if the value has another type.
     fn __read_static(self, source: &mut Unflattener<'_>) -> Result<T, TreeError>;
 }
-impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> StaticByDebug<T> for Probe<T> {
+impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> StaticFallback<T> for Probe<T> {
     fn __as_static(self, value: &T) -> StaticRef<'_> {
         StaticRef::with(value, const { &StaticOperations::of_debug::<T>() })
     }
@@ -220,19 +220,8 @@ impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> StaticByDebug<T>
         source.aux_cloned()
     }
 }
-
-/// The methods of [`Probe`] for a type that cannot be static. A compile error was reported for the field.
-pub trait NotStatic<T> {
-    /// Returns `()` as a static value.
-    fn __as_static(self, _: &T) -> StaticRef<'_>;
-
-    /// Fails.
-    ///
-    /// # Errors
-    /// Always.
-    fn __read_static(self, _: &mut Unflattener<'_>) -> Result<T, TreeError>;
-}
-impl<T> NotStatic<T> for &Probe<T> {
+/// A compile error was reported for the field.
+impl<T> StaticFallback<T> for &Probe<T> {
     fn __as_static(self, _: &T) -> StaticRef<'_> {
         StaticRef::new(&())
     }
