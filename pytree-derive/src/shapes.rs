@@ -322,11 +322,8 @@ impl Called<'_> {
             )
         });
         let (name, import) = (&self.name, self.path.imported());
-        let of = if self.receiver.is_some() {
-            quote!(Self)
-        } else {
-            quote!(())
-        };
+        let of = self.receiver.as_ref();
+        let of = of.map_or_else(|| quote!(()), |_| quote!(Self));
         let module = quote!(::core::any::type_name::<#of>);
         let is_result = self.returns_result();
         let refuse = if is_result {

@@ -162,9 +162,8 @@ const fn of_cause(attribute: Attribute, held: &Held) -> Mistake {
         (Form::FunctionPointer, _) if is_child => Mistake::StaticNeedsKind,
         (_, Family::Counted) => Mistake::CountedNeedsShared,
         (_, Family::Cell) => Mistake::CellNeedsRef,
-        (_, family) if is_child && (matches!(family, Family::Tuple) || held.is_pytree) => {
-            Mistake::FieldMixesKinds
-        }
+        (_, Family::Tuple) if is_child => Mistake::FieldMixesKinds,
+        _ if is_child && held.is_pytree => Mistake::FieldMixesKinds,
         _ if is_child => Mistake::TypeNeedsDerive,
         _ => Mistake::None,
     }
