@@ -39,7 +39,7 @@ use crate::base::kind::{self, FieldKind};
 use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::module::axes::{NamedAxes, Scope};
-use crate::module::field::{Fallback as _, HoldsArrays, ModuleField, NodeShapes, Probe, as_static};
+use crate::module::field::{HoldsArrays, ModuleField, NodeShapes, Probe, StaticFallback as _};
 use crate::module::registry::{Module, ModuleType, Registry};
 use crate::node::shape::{self, Field, NodeShape};
 use crate::trees::dynamic::Tree;
@@ -100,7 +100,7 @@ macro_rules! layer {
                 let shape = const { &Self::SHAPES[0] };
                 if visitor.enter(shape, shape.fields.len()) == Visit::Descend {
                     let setting: &'a $type = $value;
-                    visitor.aux(as_static([Probe::<$type>::by_value(setting), Probe::<$type>::by_debug(setting)]));
+                    visitor.aux(Probe::<$type>::NEW.__as_static(setting));
                     $(Tensor::visit($tensor, visitor);)*
                     $(visit_option($optional, visitor);)*
                     visitor.exit();
@@ -110,10 +110,7 @@ macro_rules! layer {
             fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
                 let shape = const { &Self::SHAPES[0] };
                 source.enter_fixed(shape, shape.fields.len())?;
-                let setting = match Probe::<$type>::unflatten_by_value(source) {
-                    Some(value) => value?,
-                    None => Probe::<$type>::unflatten_static(source)?,
-                };
+                let setting = Probe::<$type>::NEW.__read_static(source)?;
                 $(let $field = Tensor::unflatten(source)?;)*
                 $(let $option = Option::<Tensor>::unflatten(source)?;)*
                 let new: CandleResult<Self> = $new($($field,)* $($option,)* setting);
