@@ -305,6 +305,10 @@ fn reductions() {
             });
         }
         let operand = numbers(dtype, &[COUNT]);
+        time(&format!("any rows {dtype}"), || {
+            let zeros = Array::zeros(&AbstractArray::new(dtype, [64, 1024]));
+            reduce(Reduction::Or, &zeros, DType::Bool, &[1])
+        });
         time(&format!("prod row {dtype}"), || {
             reduce(Reduction::Prod, &operand, dtype, &[0])
         });

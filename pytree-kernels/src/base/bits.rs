@@ -82,6 +82,7 @@ macro_rules! with_bits {
 pub use with_bits;
 
 impl Bits for bool {
+    #[inline(always)]
     fn to_u64(self) -> u64 {
         self.into()
     }
@@ -147,6 +148,7 @@ macro_rules! bits {
             reason = "u64 is the widest of these types"
         )]
         impl Bits for $bits {
+            #[inline(always)]
             fn to_u64(self) -> u64 {
                 self as u64
             }

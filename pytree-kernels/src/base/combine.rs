@@ -137,7 +137,7 @@ combinations! {
     /// The sum.
     Sum of T: Number, true, T::ZERO, T::plus;
     /// The product.
-    Prod of T: Number, false, T::ONE, T::times;
+    Prod of T: Number, true, T::ONE, T::times;
     /// The maximum, or NaN if any element is NaN.
     Max of T: Ordered, true, T::LEAST, T::greater;
     /// The minimum, or NaN if any element is NaN.

@@ -88,15 +88,13 @@ fn part_truths<T: Bits, const IS_FLOAT: bool>(
     // The bits of a `u64` that decide about the truth. The zeros of floats differ in their sign bit, which is the highest one.
     let decisive = u64::MAX >> (64 - 8 * size_of::<T>() + usize::from(IS_FLOAT));
     leaf! {
-        // An element whose truth decides alone: the first true one of any, or the first false one of all.
-        let decides = |element: T| (element.to_u64() & decisive != 0) != is_all;
         if inner == 1 && stride == 1 {
             for row in 0..result.len().min(elements.len() / length) {
                 let (mut at, end) = (row * length, (row + 1) * length);
                 let mut is_decided = false;
                 while at < end && !is_decided {
                     for &element in &elements[at..end.min(at + SOME)] {
-                        is_decided |= decides(element);
+                        is_decided |= decides(element, decisive, is_all);
                     }
                     at += SOME;
                 }
@@ -120,7 +118,7 @@ fn part_truths<T: Bits, const IS_FLOAT: bool>(
                 for column in 0..inner {
                     let mut is_decided = result[column] != is_all;
                     for at in 0..ROWS {
-                        is_decided |= decides(rows[at][column]);
+                        is_decided |= decides(rows[at][column], decisive, is_all);
                     }
                     result[column] = is_decided != is_all;
                 }
@@ -128,4 +126,10 @@ fn part_truths<T: Bits, const IS_FLOAT: bool>(
             }
         }
     }
+}
+
+/// Returns whether the truth of an element decides alone: the first true one of any, or the first false one of all.
+#[inline(always)]
+fn decides<T: Bits>(element: T, decisive: u64, is_all: bool) -> bool {
+    (element.to_u64() & decisive != 0) != is_all
 }
