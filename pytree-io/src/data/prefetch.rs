@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use pytree_base::bug::expect_some;
@@ -75,8 +75,8 @@ type Prepared = Result<Box<dyn Any + Send>, DataError>;
 pub(super) enum Supply<S: Source> {
     /// The consumer reads each batch itself.
     Direct(Plan<S>),
-    /// A thread reads the batches. It ends after the last batch, after an error, or when the receiver is dropped.
-    Thread(Receiver<Prepared>),
+    /// A thread reads the batches. It ends after the last batch, after an error, or when the iterator is dropped.
+    Thread(Box<dyn Iterator<Item = Prepared> + Send>),
 }
 
 impl<S: Source> Supply<S> {
@@ -106,7 +106,7 @@ impl<S: Source> Supply<S> {
     pub(super) fn next(&mut self) -> Result<S::Example, DataError> {
         let next = match self {
             Self::Direct(plan) => plan.next(),
-            Self::Thread(receiver) => receiver.recv().ok().map(|batch| {
+            Self::Thread(batches) => batches.next().map(|batch| {
                 let batch = batch?.downcast().ok();
                 Ok(*expect_some(batch, "a batch of the source"))
             }),
@@ -123,7 +123,7 @@ impl<S: Source> Supply<S> {
 fn started(
     mut next: Box<dyn FnMut() -> Option<Prepared> + Send>,
     queued: usize,
-) -> Option<Receiver<Prepared>> {
+) -> Option<Box<dyn Iterator<Item = Prepared> + Send>> {
     let (sender, receiver) = sync_channel(queued);
     let work = move || {
         loop {
@@ -149,7 +149,7 @@ fn started(
     };
     let name = "pytree-prefetch".to_owned();
     thread::Builder::new().name(name).spawn(work).ok()?;
-    Some(receiver)
+    Some(Box::new(receiver.into_iter()))
 }
 
 /// Returns the text of a panic.
