@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::base::error::{LeafMismatch, PlaceProblem, TreeError};
 use crate::base::path::KeyPath;
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, ArrayLeaf, Leaf, LeafError};
 use crate::trees::graph;
@@ -51,8 +52,9 @@ pub fn convert<M: Pytree, N: Pytree>(from: &M, template: &N) -> Result<N, Conver
             .map(|(&at, leaf)| (&found[at], leaf))
     };
     let differing = pairs().zip(&paths).filter_map(|((found, expected), path)| {
-        let (found, expected) = (shown(found)?, shown(expected)?);
-        (found != expected).then(|| LeafMismatch::new(path.clone(), expected, found))
+        let is_array = found.as_array().is_some() || expected.as_array().is_some();
+        let (found, expected) = (shown(found), shown(expected));
+        (is_array && found != expected).then(|| LeafMismatch::new(path.clone(), expected, found))
     });
     let mismatches: Vec<LeafMismatch> = differing.collect();
     if !mismatches.is_empty() {
@@ -113,9 +115,10 @@ fn places(expected: &[KeyPath], found: &[KeyPath]) -> Result<Vec<usize>, TreeErr
     Err(TreeError::Places { doing, problems })
 }
 
-/// Returns the dtype and the shape of an array as text, or the type of another leaf. A leaf without elements stays that of the template.
-fn shown(leaf: &AnyLeaf) -> Option<String> {
-    leaf.as_array().map(|array| array.info().to_string())
+/// Returns the dtype and the shape of an array as text, or the type of another leaf.
+fn shown(leaf: &AnyLeaf) -> String {
+    let array = leaf.as_array().map(|array| array.info().to_string());
+    array.unwrap_or_else(|| short_name(leaf.type_name()))
 }
 
 /// Returns an array like `to` with the elements of `from`.
