@@ -10,7 +10,7 @@ use pytree_store::checkpoint::{Bytes, load, to_bytes};
 
 type Done<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Without optimizations, candle takes 0.1 s for a step.
+/// Candle's steps are slow without optimizations.
 const STEPS: usize = if cfg!(debug_assertions) { 5 } else { 100 };
 
 /// A layer of variables, which are trained, or of tensors, such as averages.

@@ -413,3 +413,24 @@ fn layers_of_candle_nn_are_modules() {
         10
     );
 }
+
+#[test]
+fn variables_are_swapped() {
+    let model = [1.0, 2.0].map(|number| Var::new(&[number], &Device::Cpu).unwrap());
+    let swapped = [model[1].clone(), model[0].clone()];
+    candle011::set(&model, &swapped).unwrap();
+    let numbers = model.each_ref().map(|var| var.to_vec1::<f64>().unwrap());
+    assert_eq!(numbers, [[2.0], [1.0]]);
+}
+
+#[test]
+fn array_is_not_converted_from_a_leaf_without_elements() {
+    let template = Tensor::zeros(2, DType::F32, &Device::Cpu).unwrap();
+    let text = graph::convert(&Opaque(1), &template)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("expected a leaf of type f32[2], found"),
+        "{text}"
+    );
+}

@@ -46,6 +46,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -54,6 +55,7 @@ use candle_core011::{DType, Tensor, Var, WithDType};
 use pytree_base::dtype::ElementType;
 
 use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::path::KeyPath;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, ArrayInfo, ArrayLeaf, Leaf, LeafError, ReadRegion};
 use crate::trees::convert::ConvertError;
@@ -154,13 +156,12 @@ leaf!(Var, |var| var.as_tensor(), |tensor| Var::from_tensor(
 
 /// Returns the variable that a leaf is: a [`Var`], or a [`Tensor`] that is a variable.
 fn variable(leaf: &AnyLeaf) -> Option<Var> {
-    let of_tensor = |tensor: &Tensor| {
-        Var::from_tensor(tensor)
-            .ok()
-            .filter(|_| tensor.is_variable())
-    };
     let var = leaf.downcast_ref::<Var>().cloned();
-    var.or_else(|| leaf.downcast_ref::<Tensor>().and_then(of_tensor))
+    var.or_else(|| {
+        // `Var::from_tensor` copies a tensor that is no variable.
+        let tensor = leaf.downcast_ref::<Tensor>().filter(|it| it.is_variable());
+        Var::from_tensor(tensor?).ok()
+    })
 }
 
 /// Returns the variables that a filter accepts, in the order of the leaves, for an optimizer of candle. A shared variable occurs once.
@@ -249,15 +250,25 @@ pub fn set<M: Pytree, V: Pytree>(model: &M, values: &V) -> Result<(), ConvertErr
         let doing = "cannot set the variables";
         return Err(TreeError::LeafTypes { doing, mismatches }.into());
     }
+    let failed = |path: &KeyPath, source: candle_core011::Error| ConvertError::Elements {
+        path: path.clone(),
+        source: source.into(),
+    };
+    let identity = |tensor: &Tensor| Leaf::storage_identity(tensor);
+    let written: HashSet<Option<usize>> = pairs.iter().map(|(_, it, _)| identity(it)).collect();
+    // All values are read before a variable is written, because a value may be the memory of another variable.
+    let mut writes = Vec::new();
     for (path, variable, tensor) in pairs {
-        // `Var::set` refuses the storage of the variable itself, which has the value already.
-        if variable.id() != tensor.id() {
-            let source = |source: candle_core011::Error| ConvertError::Elements {
-                path,
-                source: source.into(),
-            };
-            variable.set(tensor).map_err(source)?;
-        }
+        let value = if written.contains(&identity(tensor)) {
+            tensor.copy()
+        } else {
+            tensor.to_device(variable.device())
+        };
+        let value = value.map_err(|error| failed(&path, error))?;
+        writes.push((path, variable, value));
+    }
+    for (path, variable, value) in writes {
+        variable.set(&value).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }
