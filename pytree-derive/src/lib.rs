@@ -92,7 +92,8 @@ derives! {
 
     /// Implements the traits of a leaf. The type must be `Clone + Debug + Send + Sync`.
     ///
-    /// The leaf may be a `#[state]`, and with `#[leaf(param)]` on the item also a `#[param]`.
+    /// The leaf may be a `#[state]`, and with `#[leaf(param)]` on the item also a `#[param]`. If you implement the trait yourself, the macro
+    /// `leaf_field!` allows the type as a field instead.
     leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree leaf];
 
     /// Implements the traits of a collection for a unit struct. A collection of states is used in

@@ -36,6 +36,7 @@ fn mistakes_are_explained() {
         "axes",
         "container",
         "derive",
+        "foreign",
         "generic",
         "item",
         "missing_kind",

@@ -315,7 +315,7 @@ pub enum TreeError {
     },
     /// A leaf in a trait object or in a tree of mixed leaves does not have the type that the function needs.
     #[error(
-        "cannot flatten: expected every leaf to be of type {expected}, found {found}; this leaf is in a trait object, or in a tree whose leaves have several types; use `flatten_any`"
+        "cannot flatten: expected every leaf to be of type {expected}, found {found}; this leaf is in a trait object, or in a tree whose leaves have several types; pass `&mixed(&value)`, whose leaves are all `AnyLeaf`, or use `flatten_any`"
     )]
     LeafType {
         /// The type that the function needs.

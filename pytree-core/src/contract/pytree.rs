@@ -106,7 +106,8 @@ pub enum Single<'a> {
     label = "a pytree whose leaves are all `{L}` is needed here",
     note = "use a `{L}` for each field that is a leaf, such as a weight or a counter, and write `#[r#static]` on each field that is part of the structure; for ndarray arrays of several dimensions, use the functions of `arrays`",
     note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it; a Rust reference such as `&T` is not a pytree: pass the value itself; in a tuple of more than four arguments of `jit`, put the references first",
-    note = "in a generic function over models, add the bound `Model` to the type parameter"
+    note = "in a generic function over models, add the bound `Model` to the type parameter",
+    note = "if the leaves of a model have several types, pass `&mixed(&model)` to the functions of `tree`, `graph` and `partition`: its leaves are all `AnyLeaf`"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order. Visits a shared node at each of its paths.

@@ -12,7 +12,7 @@
 //! the error names this inner type instead. The generated code that visits a field also queries the probe. So this code
 //! causes no second error.
 //!
-//! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.
+//! [`leaf_field!`](crate::leaf_field) allows a type with a handwritten `Leaf` as a field.
 
 pub mod check;
 pub mod mistakes;
@@ -72,7 +72,8 @@ pub trait StateField: Pytree {}
 /// struct.
 pub trait HoldsArrays {}
 
-/// Allows a leaf type as a field.
+/// Allows a leaf type as a field, if [`Leaf`] is implemented for it by hand. `#[derive(Leaf)]` allows the type itself: as a state, and with
+/// `#[leaf(param)]` as a parameter, too.
 ///
 /// `leaf_field!(param Tensor)` allows `Tensor` as a parameter or a state. `leaf_field!(state Key)` allows `Key` as a
 /// state only. Neither type can be static. Generic types put their generics first:

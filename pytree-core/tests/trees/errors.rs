@@ -228,6 +228,8 @@ pub(crate) fn leaf_of_another_type_is_an_error() {
             panic!("{error}");
         };
         assert_eq!((expected.as_str(), found.as_str()), ("f32", "f64"));
+        let text = error.to_string();
+        assert!(text.contains("pass `&mixed(&value)`"), "{text}");
     }
 }
 

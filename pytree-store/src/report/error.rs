@@ -120,7 +120,7 @@ pub enum CheckpointError {
     },
     /// A leaf is neither an array nor a number.
     #[error(
-        "cannot save or load {name}: expected an array or a number, found a leaf of type `{found}`, which has no dtype and no elements; mark a field that is part of the structure with `#[r#static]`, or implement `ArrayLeaf` for the type"
+        "cannot save or load {name}: expected an array or a number, found a leaf of type `{found}`, which has no dtype and no elements; mark a field that is part of the structure with `#[r#static]`, implement `ArrayLeaf` for the type, or save a part without this leaf: `partition::filter`"
     )]
     NotAnArray {
         /// The name of the leaf.

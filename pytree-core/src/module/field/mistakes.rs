@@ -4,19 +4,12 @@
 //! const argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
 
 macro_rules! mistakes {
-    ($(
+    (library: $library:literal, $(
         $(#[doc = $doc:literal])*
-        $name:ident { message: $message:literal, label: $label:literal, $(note: $note:literal),+ $(,)? }
-    )*) => {$(
-        $(#[doc = $doc])*
-        #[diagnostic::on_unimplemented(message = $message, label = $label, $(note = $note),+)]
-        pub trait $name<const MISTAKEN: bool> {
-            /// Exists only if the field does not have the mistake.
-            const CHECK: () = ();
-        }
-        #[diagnostic::do_not_recommend]
-        impl<T: ?Sized> $name<false> for T {}
-    )*
+        $name:ident { message: $message:literal, label: $label:literal, $(note: $note:literal,)+ $(@ $of:ident,)? }
+    )*) => {
+        $(mistakes!(@ $($of $library)? [$(#[doc = $doc])*] $name $message $label $($note)+);)*
+
         /// The mistake that a type has, as a value.
         #[doc(hidden)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +19,24 @@ macro_rules! mistakes {
             $($(#[doc = $doc])* $name,)*
         }
     };
+    (@ library $library:literal $docs:tt $name:ident $message:literal $label:literal $($note:literal)+) => {
+        mistakes!(@ $docs $name $message $label $($note)+ $library);
+    };
+    (@ [$($doc:tt)*] $name:ident $message:literal $label:literal $($note:literal)+) => {
+        $($doc)*
+        #[diagnostic::on_unimplemented(message = $message, label = $label, $(note = $note),+)]
+        pub trait $name<const MISTAKEN: bool> {
+            /// Exists only if the field does not have the mistake.
+            const CHECK: () = ();
+        }
+        #[diagnostic::do_not_recommend]
+        impl<T: ?Sized> $name<false> for T {}
+    };
 }
 
 mistakes! {
+    library: "a type of another library needs its feature of `pytree-core`: `candle011` for candle's tensors, `candle_nn011` for its layers; without a feature, wrap a leaf in `Opaque`",
+
     /// A field of float arrays has no attribute.
     ArrayNeedsKind {
         message: "a field of type `{Self}` needs a kind",
@@ -67,6 +75,7 @@ mistakes! {
         note: "if the field is a submodule, write `#[derive(Module)]` on the type `{Self}`",
         note: "if the field is part of the structure, such as a setting, write `#[r#static]` on the field and `#[derive(Static, Clone)]` on its type",
         note: "if the type is from another crate, wrap it in a type of your own",
+        @library,
     }
     /// A field mixes modules, leaves and static values in one tuple or container.
     FieldMixesKinds {
@@ -110,13 +119,15 @@ mistakes! {
         message: "`{Self}` cannot be `#[param]`: it is not differentiable",
         label: "a value of this type has no gradient",
         note: "write `#[state]` instead, or `#[r#static]` if the number is part of the model's structure",
+        note: "if this is your own type, write `#[leaf(param)]` below its `#[derive(Leaf)]`, or `leaf_field!(param …)` if you implement `Leaf` yourself",
     }
     /// A field marked `#[param]` has any other type that cannot be a parameter.
     ParamNotLeaf {
         message: "`{Self}` cannot be `#[param]`: it does not hold floats",
         label: "parameters are tensors, float arrays, float numbers, and containers of them",
         note: "write `#[r#static]` instead if the field is part of the model's structure",
-        note: "if this is your own type, write `#[derive(Module)]` on it to make it a module, or `#[derive(Pytree)]` to make it a plain container",
+        note: "if this is your own type, write `#[derive(Module)]` on it to make it a module, `#[derive(Pytree)]` to make it a plain container, or `#[derive(Leaf)]` with `#[leaf(param)]` to make it a leaf",
+        @library,
     }
     /// A field marked `#[state]` is a module.
     StateOfModule {
@@ -137,6 +148,7 @@ mistakes! {
         label: "states are tensors, arrays, numbers, and containers of them",
         note: "write `#[r#static]` instead if the field is part of the model's structure",
         note: "if this is your own type, write `#[derive(Leaf)]` on it to make it a leaf, or `#[derive(Pytree)]` to make it a plain container",
+        @library,
     }
     /// A field marked `#[r#static]` is a module.
     StaticOfModule {
@@ -162,6 +174,7 @@ mistakes! {
         label: "a static value must be comparable",
         note: "write `#[derive(Static, Clone)]` or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]` on its type, which must also be `Send + Sync`",
         note: "instead of a closure, use a function pointer: `fn(&Tensor) -> Tensor`",
+        @library,
     }
     /// A field of a type that derives `Pytree` is not a pytree.
     ChildNotPytree {
