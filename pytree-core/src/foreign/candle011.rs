@@ -90,12 +90,6 @@ fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, LeafError> {
     }
 }
 
-/// Returns the elements as numbers.
-fn values_of(tensor: &Tensor) -> Option<Vec<f64>> {
-    let wide = tensor.to_dtype(DType::F64).ok()?;
-    wide.flatten_all().ok()?.to_vec1().ok()
-}
-
 /// Returns a tensor on the same device, with the same dtype and shape, and with the elements that `read` writes.
 fn refilled(tensor: &Tensor, read: &mut ReadRegion<'_>) -> Result<Tensor, LeafError> {
     let whole: Vec<Range<usize>> = tensor.dims().iter().map(|&length| 0..length).collect();
@@ -116,9 +110,6 @@ macro_rules! leaf {
             crate::__leaf_methods!();
             fn as_array(&self) -> Option<&dyn ArrayLeaf> {
                 element_of(self).map(|_| self as &dyn ArrayLeaf)
-            }
-            fn values(&self) -> Option<Vec<f64>> {
-                values_of(self)
             }
             fn storage_identity(&self) -> Option<usize> {
                 let (storage, _) = self.storage_and_layout();

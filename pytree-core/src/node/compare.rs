@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
-use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
+use crate::node::leaf::{ArrayInfo, ArrayLeaf, ElementType, Leaf};
 
 /// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,14 +109,20 @@ fn compare_arrays(
 /// Returns the exact elements of an array of 64-bit integers, because a conversion to `f64` may round them. Returns
 /// `None` for other leaves.
 pub(crate) fn integers(info: ArrayInfo<&[usize]>, leaf: &dyn Leaf) -> Option<Vec<i128>> {
+    if let Some(inner) = leaf.inner() {
+        return integers(info, inner);
+    }
+    let bytes = |array: &dyn ArrayLeaf| Some(array.bytes().ok()?.into_owned());
     match info.element {
         ElementType::I64 => {
-            let array = leaf.array_view::<i64>()?;
-            Some(array.iter().map(|&element| element.into()).collect())
+            let bytes = leaf.as_array().and_then(bytes)?;
+            let elements = bytes.as_chunks().0.iter();
+            Some(elements.map(|&it| i64::from_ne_bytes(it).into()).collect())
         }
         ElementType::U64 => {
-            let array = leaf.array_view::<u64>()?;
-            Some(array.iter().map(|&element| element.into()).collect())
+            let bytes = leaf.as_array().and_then(bytes)?;
+            let elements = bytes.as_chunks().0.iter();
+            Some(elements.map(|&it| u64::from_ne_bytes(it).into()).collect())
         }
         _ => None,
     }

@@ -83,7 +83,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The number of elements
     /// agrees with [`array_info`](Self::array_info).
     fn values(&self) -> Option<Vec<f64>> {
-        None
+        self.as_array().and_then(array_leaf::values)
     }
 
     /// Returns the identity of the memory that holds the elements, if several leaves may share this memory.

@@ -71,6 +71,31 @@ pub trait ArrayLeaf: Leaf {
 /// Fills the bytes of new elements.
 pub type FillBytes<'f> = dyn FnMut(&mut [u8]) -> Result<(), LeafError> + 'f;
 
+/// Returns the elements of an array as numbers, if its library can read them.
+pub(super) fn values(array: &dyn ArrayLeaf) -> Option<Vec<f64>> {
+    fn numbers<T: Element>(bytes: &[u8]) -> Option<Vec<f64>> {
+        let copy = &mut |elements: &mut [u8]| {
+            elements.copy_from_slice(&bytes[..elements.len()]);
+            Ok(())
+        };
+        let elements = T::filled(bytes.len() / size_of::<T>(), copy).ok()?;
+        elements
+            .iter()
+            .map(|element| super::number(element))
+            .collect()
+    }
+    let (element, bytes) = (array.info().element, array.bytes().ok()?);
+    macro_rules! of_element {
+        ($([$kind:ident $dtype:ident $number:ty])*) => {
+            match element {
+                $(ElementType::$dtype => numbers::<$number>(&bytes),)*
+                _ => None,
+            }
+        };
+    }
+    for_each_element_type!([of_element])
+}
+
 /// Implements [`Element`] for numbers that are their bytes, where every pattern of bytes is a number.
 macro_rules! plain {
     ([bool $bool:ident bool] $([$kind:ident $dtype:ident $number:ty])*) => {$(
