@@ -10,9 +10,12 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod array;
 mod container;
 mod engine;
+mod generic_layers;
 mod layer;
+mod layer_library;
 mod leaf;
 mod operation;
 mod optimizer;
