@@ -7,6 +7,9 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod generic_layers;
+mod pairs;
+
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{
     BatchNorm, Conv1d, Conv2d, Embedding, LayerNorm, Linear, Module as _, Optimizer as _, RmsNorm,
