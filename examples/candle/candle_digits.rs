@@ -1,133 +1,86 @@
-//! Trains candle's tensors on handwritten digits: `cargo run --release -p pytree-candle-examples --example candle_digits`. Two layers are
-//! tied, the weights are averaged, the training is resumed from a file, and then all but the last layer is frozen.
+//! Trains candle's tensors on handwritten digits, with a tied layer: resumed, averaged, opened in a model of our tensors, and with frozen
+//! layers. Run it with `cargo run --release -p pytree-candle-examples --example candle_digits`.
 
-use std::error::Error;
+#[path = "../data/digits.rs"]
+mod digits;
 
-use candle_core::{D, DType, Device, Result, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{Optimizer, SGD, loss::cross_entropy};
-use pytree_core::{Filter, Module, Shared, candle011, graph};
+use pytree::prelude::{Activation, Mlp, Rngs};
+use pytree_core::{Filter, Module, Shared, candle011, graph, tree};
 use pytree_store::checkpoint::{Bytes, load, to_bytes};
 
-type Done<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// Candle's steps are slow without optimizations.
-const STEPS: usize = if cfg!(debug_assertions) { 5 } else { 100 };
-
-/// A layer of variables, which are trained, or of tensors, such as averages.
 #[derive(Module, Clone, Debug)]
-struct Dense<T: 'static> {
+struct Linear {
     #[param("in out")]
-    weight: T,
+    weight: Var,
     #[param("out")]
-    bias: T,
+    bias: Var,
 }
 
 #[derive(Module, Clone, Debug)]
 struct Network {
-    first: Dense<Var>,
-    /// The same layer twice: its leaves are trained, averaged and saved once.
-    middle: [Shared<Dense<Var>>; 2],
-    last: Dense<Var>,
-}
-
-fn dense(inputs: usize, outputs: usize) -> Result<Dense<Var>> {
-    let bound = (3.0 / inputs as f64).sqrt();
-    let weight = Var::rand_f64(-bound, bound, (inputs, outputs), DType::F32, &Device::Cpu)?;
-    let bias = Var::zeros(outputs, DType::F32, &Device::Cpu)?;
-    Ok(Dense { weight, bias })
+    layers: [Shared<Linear>; 4],
 }
 
 impl Network {
     fn new() -> Result<Self> {
-        let tied = Shared::new(dense(32, 32)?);
-        let middle = [tied.clone(), tied];
-        Ok(Self {
-            first: dense(64, 32)?,
-            middle,
-            last: dense(32, 10)?,
-        })
+        let linear = |inputs, outputs| -> Result<_> {
+            let weight = Var::randn_f64(0.0, 0.2, (inputs, outputs), DType::F32, &Device::Cpu)?;
+            let bias = Var::zeros(outputs, DType::F32, &Device::Cpu)?;
+            Ok(Shared::new(Linear { weight, bias }))
+        };
+        // The same layer twice: its leaves are trained, averaged and saved once.
+        let tied = linear(32, 32)?;
+        let layers = [linear(64, 32)?, tied.clone(), tied, linear(32, 10)?];
+        Ok(Self { layers })
     }
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let apply =
-            |dense: &Dense<Var>, x: &Tensor| x.matmul(&dense.weight)?.broadcast_add(&dense.bias);
-        let mut x = apply(&self.first, x)?.relu()?;
-        for dense in &self.middle {
-            x = apply(dense, &x)?.relu()?;
+        let apply = |x: &Tensor, it: &Linear| x.matmul(&it.weight)?.broadcast_add(&it.bias);
+        let [first, rest @ ..] = &self.layers;
+        rest.iter()
+            .try_fold(apply(x, first)?, |x, it| apply(&x.relu()?, it))
+    }
+
+    fn train(&self, vars: Vec<Var>, (x, digits): &(Tensor, Tensor)) -> Result<()> {
+        let mut sgd = SGD::new(vars, 0.3)?;
+        for _ in 0..if cfg!(debug_assertions) { 5 } else { 100 } {
+            sgd.backward_step(&cross_entropy(&self.forward(x)?, digits)?)?;
         }
-        apply(&self.last, &x)
-    }
-
-    fn accuracy(&self, (x, y): &(Tensor, Tensor)) -> Result<f32> {
-        let hits = self
-            .forward(x)?
-            .argmax(D::Minus1)?
-            .to_dtype(DType::U32)?
-            .eq(y)?;
-        hits.to_dtype(DType::F32)?.mean_all()?.to_scalar()
+        Ok(())
     }
 }
 
-/// Trains the variables that a filter accepts.
-fn train(net: &Network, filter: &Filter, (x, y): &(Tensor, Tensor), steps: usize) -> Done<()> {
-    let mut sgd = SGD::new(candle011::params(net, filter)?, 0.3)?;
-    for _ in 0..steps {
-        sgd.backward_step(&cross_entropy(&net.forward(x)?, y)?)?;
-    }
-    Ok(())
-}
-
-/// Reads 1,437 training images and 360 test images.
-fn digits() -> Done<[(Tensor, Tensor); 2]> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/digits.csv"))?;
-    let numbers: Vec<u32> = text
-        .split([',', '\n'])
-        .filter(|it| !it.is_empty())
-        .map(str::parse)
-        .collect::<std::result::Result<_, _>>()?;
-    let rows = Tensor::from_vec(numbers, (1797, 65), &Device::Cpu)?;
-    let part = |start, count| -> Result<(Tensor, Tensor)> {
-        let rows = rows.narrow(0, start, count)?;
-        let pixels = (rows.narrow(1, 0, 64)?.to_dtype(DType::F32)? / 16.0)?;
-        Ok((pixels, rows.narrow(1, 64, 1)?.flatten_all()?))
-    };
-    Ok([part(0, 1437)?, part(1437, 360)?])
-}
-
-fn main() -> Done<()> {
-    let [training, test] = digits()?;
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let [(pixels, digits), (test, labels)] = digits::read();
+    let rows = |it: &[[f32; 64]]| Tensor::from_slice(it.as_flattened(), ((), 64), &Device::Cpu);
+    let training = (rows(&pixels)?, Tensor::new(digits, &Device::Cpu)?);
+    let logits = |net: &Network| net.forward(&rows(&test)?)?.flatten_all()?.to_vec1();
+    let print = |name, logits| println!("{name}: {:.3}", digits::accuracy(logits, &labels));
+    let all = Filter::everything();
     let net = Network::new()?;
-    train(&net, &Filter::everything(), &training, STEPS)?;
-
-    // The same file continues in another model, bit for bit.
+    net.train(candle011::params(&net, &all)?, &training)?;
     let file = to_bytes(&net)?;
-    let resumed = load(Bytes(&file), &Network::new()?)?;
-    train(&net, &Filter::everything(), &training, STEPS)?;
-    train(&resumed, &Filter::everything(), &training, STEPS)?;
-    assert_eq!(to_bytes(&net)?, to_bytes(&resumed)?);
-    println!(
-        "accuracy {:.3}, and the same weights when resumed",
-        net.accuracy(&test)?
-    );
-
-    // The average of the weights now and before.
-    let before = load(Bytes(&file), &Network::new()?)?;
-    let mean = |a: &Var, b: &Var| {
-        ((a.as_tensor() + b.as_tensor()).and_then(|sum| sum / 2.0))
-            .and_then(|it| Var::from_tensor(&it))
-            .expect("equal shapes")
-    };
-    let average = graph::map2(&net, &before, mean)?;
-    println!("accuracy of the average {:.3}", average.accuracy(&test)?);
-
-    // Only the last layer is trained; the optimizer does not see the others.
-    train(&net, &Filter::path("last"), &training, STEPS)?;
-    let changed = (net.first.weight.as_tensor() - resumed.first.weight.as_tensor())?;
-    assert!(changed.abs()?.max_all()?.to_scalar::<f32>()? < f32::MIN_POSITIVE);
-    println!(
-        "accuracy {:.3} after the last layer was trained alone",
-        net.accuracy(&test)?
-    );
+    let [half, resumed] = [load(Bytes(&file), &net)?, load(Bytes(&file), &net)?];
+    net.train(candle011::params(&net, &all)?, &training)?;
+    resumed.train(candle011::params(&resumed, &all)?, &training)?;
+    assert!(to_bytes(&net)? == to_bytes(&resumed)?, "bit for bit");
+    print("trained", logits(&net)?);
+    let mean = |a: &Var, b: &Var| Var::from_tensor(&((a.as_tensor() + b.as_tensor())? / 2.0)?);
+    let average = graph::map2(&net, &half, |a, b| mean(a, b).expect("equal shapes"))?;
+    print("averaged", logits(&average)?);
+    let last = candle011::params(&net, &Filter::path("layers[3]"))?; // the others are frozen
+    net.train(last, &training)?;
+    assert_eq!(to_bytes(&net.layers[0])?, to_bytes(&resumed.layers[0])?);
+    // A file with the tied layer at both places opens in a model of our tensors.
+    let file = to_bytes(&tree::map_to(&net, Var::clone))?;
+    let mlp = Mlp::new(&[64, 32, 32, 32, 10], Activation::Relu, &mut Rngs::new(0));
+    let ours = load(Bytes(&file), &mlp)?.forward(&test.clone().into());
+    let is_same = |(a, b): (&f32, f32)| (a - b).abs() <= 1e-6 * a.abs().max(1.0);
+    let ours = ours.to_vec();
+    assert!(ours.iter().zip(logits(&net)?).all(is_same));
+    print("the last layer trained alone, in our Mlp", ours);
     Ok(())
 }
 
