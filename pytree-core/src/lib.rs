@@ -144,3 +144,7 @@ pub mod traits {
     pub use crate::node::insertion::InsertionOrder;
     pub use crate::node::leaf::Leaf;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
