@@ -88,6 +88,16 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// Gives a warning: as an event if the feature `tracing` is on and the program has a subscriber, and otherwise on the standard error, after
+/// `prefix`.
+pub fn warn(prefix: &str, warning: &dyn std::fmt::Display) {
+    #[cfg(feature = "tracing")]
+    if tracing::dispatcher::has_been_set() {
+        return tracing::warn!(target: "pytree", "{warning}");
+    }
+    print(Stream::Error, &format!("{prefix}{warning}\n"));
+}
+
 /// Returns the value of an environment variable, as `read` understands its text, or `None` if it is not set or empty. If `read` returns
 /// `None`, so does this function, after a warning with the name, the `expected` values and the value. A caller stores the result, so
 /// that the warning is printed once.
@@ -97,9 +107,9 @@ pub fn variable<T>(name: &str, expected: &str, read: impl FnOnce(&str) -> Option
     if value.is_none() {
         let text = text.display();
         let warning = format!(
-            "pytree: warning: the environment variable `{name}` is ignored: expected {expected}, found `{text}`\n"
+            "the environment variable `{name}` is ignored: expected {expected}, found `{text}`"
         );
-        print(Stream::Error, &warning);
+        warn("pytree: warning: ", &warning);
     }
     value
 }

@@ -45,6 +45,8 @@ pub use crate::node::insertion::InsertionOrder;
 pub use crate::node::leaf::{
     AnyLeaf, ArrayInfo, ArrayLeaf, Element, ElementType, Leaf, LeafError, MappedAxis,
 };
+#[doc(hidden)]
+pub use crate::node::statics::SavedStatic;
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
 pub use crate::notations::dictionary::{Dictionary, DictionaryEntry};

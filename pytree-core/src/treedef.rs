@@ -31,6 +31,8 @@ mod missing;
 mod part;
 mod prefix;
 mod roles;
+#[cfg(feature = "serde")]
+mod serde_form;
 mod serial;
 mod statics;
 mod walk;

@@ -64,6 +64,8 @@ pub(crate) struct FieldAttributes<'a> {
     pub(crate) kinds: Vec<KindAttribute<'a>>,
     /// Whether the field is marked as `recursive`: its type contains the item indirectly.
     pub(crate) is_recursive: bool,
+    /// Whether checkpoints contain the value of the field: `#[r#static(saved)]`.
+    pub(crate) is_saved: bool,
     /// The named axes of a field without a kind, as in `#[pytree("batch in")]`.
     pub(crate) axes: Option<ShapeText>,
     /// The axes by which a module is stacked, as in `#[module(stacked = "expert")]`.
@@ -80,7 +82,10 @@ pub(crate) fn of_field<'a>(
         let kind = match our_name(attribute) {
             Some("param") => of_leaves(attribute, &PARAM, errors),
             Some("state") => of_leaves(attribute, &STATE, errors),
-            Some("static") => without_argument(attribute, errors).map(no_axes),
+            Some("static") => {
+                read.is_saved = is_saved(attribute);
+                of_static(attribute, read.is_saved, errors).map(no_axes)
+            }
             Some(name) => {
                 let is_static = arguments_of_field(attribute, name, &mut read, errors);
                 is_static.then(|| no_axes(Kind::Static))
@@ -111,9 +116,15 @@ fn axes(literal: &LitStr, errors: &mut Errors) -> Option<ShapeText> {
     }
 }
 
-/// Checks that the attribute `#[r#static]` has no argument.
-fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
-    if matches!(attribute.meta, Meta::Path(_)) {
+/// Returns whether the attribute is `#[r#static(saved)]`.
+fn is_saved(attribute: &Attribute) -> bool {
+    matches!(&attribute.meta, Meta::List(_))
+        && (attribute.parse_args::<Ident>()).is_ok_and(|word| word == "saved")
+}
+
+/// Checks that the attribute `#[r#static]` has no argument but `saved`.
+fn of_static(attribute: &Attribute, is_saved: bool, errors: &mut Errors) -> Option<Kind> {
+    if is_saved || matches!(attribute.meta, Meta::Path(_)) {
         return Some(Kind::Static);
     }
     let name = attribute.path().to_token_stream();

@@ -290,10 +290,15 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
 pub(crate) fn static_ref(input: &Input<'_>, field: &Field, value: &TokenStream) -> TokenStream {
     let root = &input.root;
     let ty = &field.ty;
-    if field.mentions.parameters {
-        return quote!(#root::StaticRef::new(#value));
+    let value = if field.mentions.parameters {
+        quote!(#root::StaticRef::new(#value))
+    } else {
+        quote!(#root::field::Probe::<#ty>::NEW.__as_static(#value))
+    };
+    if field.is_saved {
+        return quote!(#value.__saved::<#ty>());
     }
-    quote!(#root::field::Probe::<#ty>::NEW.__as_static(#value))
+    value
 }
 
 /// Returns the path of the functions of `Pytree` for a child. If its type has no parameters, `Probe` has these functions, so

@@ -67,6 +67,8 @@ pub(crate) struct Field {
     pub(crate) other: TokenStream,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
+    /// Whether checkpoints contain the value of the static field: `#[r#static(saved)]`.
+    pub(crate) is_saved: bool,
     pub(crate) mentions: Mentions,
     /// The named axes of the arrays in the field. For a stacked module: the axes by which it is stacked, and `...`.
     pub(crate) axes: Option<ShapeText>,
@@ -166,6 +168,7 @@ fn read_fields(
             let ty = spell_self(&field.ty, &input.ident, &input.generics);
             let mut mentions = Mentions::of(&ty, &input.ident, &input.generics);
             mentions.itself |= attributes.is_recursive;
+            let is_saved = attributes.is_saved;
             let written = attributes.kinds.into_iter().next();
             let (kind, axes) = match (macro_, written) {
                 (Macro::Static, _) => (Kind::Static, None),
@@ -185,6 +188,7 @@ fn read_fields(
                 other,
                 ty,
                 kind,
+                is_saved,
                 mentions,
                 axes,
                 span: match &field.ident {

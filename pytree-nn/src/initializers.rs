@@ -22,6 +22,7 @@ use crate::random::Key;
 /// assert_eq!(weight.shape(), [64, 10]);
 /// ```
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Initializer {
     /// All elements are 0.
@@ -86,6 +87,7 @@ pub enum Initializer {
 
 /// The number of connections of a layer. [`Initializer::VarianceScaling`] divides the variance by this number.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Fan {
     /// The number of inputs that each output depends on (fan in).
     In,
@@ -133,6 +135,7 @@ impl Default for FanAxes<'_> {
 
 /// The type of a distribution.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Distribution {
     /// The normal distribution, truncated at two standard deviations and rescaled to the required
     /// variance.

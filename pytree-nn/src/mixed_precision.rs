@@ -32,6 +32,7 @@ use crate::error::or_panic;
 /// ```
 #[doc(alias("jmp.Policy", "torch.autocast"))]
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MixedPrecision {
     /// The dtype of the forward pass.
     pub compute: DType,

@@ -32,7 +32,7 @@ pub use crate::saving::goal::Goal;
 pub mod checkpoint {
     pub use crate::loading::arrays::{arrays, arrays_where, nested_arrays};
     pub use crate::loading::blank::{Blank, ndarrays};
-    pub use crate::loading::entries::{Entry, headers, inspect, metadata};
+    pub use crate::loading::entries::{Entry, headers, inspect, metadata, statics};
     pub use crate::loading::load::{load, load_leaves, load_with};
     pub use crate::loading::location::{Bytes, Location};
     pub use crate::loading::options::LoadOptions;
@@ -41,7 +41,7 @@ pub mod checkpoint {
     pub use crate::report::error::CheckpointError;
     pub use crate::report::guess::OtherPrefix;
     pub use crate::report::load_report::{Converted, LoadReport, OtherEpsilon};
-    pub use crate::report::mismatch::{AxisMismatch, Mismatch};
+    pub use crate::report::mismatch::{AxisMismatch, Mismatch, StaticMismatch};
     pub use crate::saving::folder::{CheckpointFolder, FolderOptions, Saved, SavedMetric};
     pub use crate::saving::goal::Goal;
     pub use crate::saving::save::{SaveOptions, save, save_with, to_bytes, to_bytes_with};

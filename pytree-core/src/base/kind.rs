@@ -16,6 +16,7 @@ use self::collection::{PARAM_NAME_LIMIT, too_long};
 
 /// The kind of a field of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FieldKind {
     /// The leaves of the field are trained. The attribute is `#[param]`.
     Param,
@@ -114,6 +115,7 @@ impl fmt::Display for FieldKind {
 
 /// The kind of a leaf of a module. Leaves outside of any module have no kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LeafKind {
     /// A trained leaf.
     Param,

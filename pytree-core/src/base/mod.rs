@@ -6,6 +6,8 @@ pub(crate) mod identity;
 pub mod kind;
 pub mod path;
 pub mod per_thread;
+#[cfg(feature = "serde")]
+mod serde_forms;
 #[cfg_attr(shuttle, path = "../../../tools/interleavings/sync.rs")]
 pub(crate) mod sync;
 pub(crate) mod text;

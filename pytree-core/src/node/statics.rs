@@ -4,6 +4,7 @@
 //! [`StaticValue`] are accepted, and a value is cloned only when a treedef is built.
 
 mod data;
+mod saved;
 mod values;
 
 use std::any::Any;
@@ -12,6 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 pub use self::data::{FloatBits, StaticData};
+#[cfg(feature = "serde")]
+use self::saved::SavedOperations;
+pub use self::saved::SavedStatic;
 
 /// The operations of a treedef on a static value: compare, hash, copy and display.
 #[derive(Debug)]
@@ -138,15 +142,30 @@ fn function_type<T>() -> Option<String> {
 pub struct StaticRef<'a> {
     value: &'a (dyn Any + Send + Sync),
     operations: &'static StaticOperations,
+    /// The conversions to and from JSON, if checkpoints contain the value.
+    #[cfg(feature = "serde")]
+    saved: Option<&'static SavedOperations>,
 }
 
 impl<'a> StaticRef<'a> {
     /// Borrows a static value with the operations of its type.
     pub fn new<T: StaticValue>(value: &'a T) -> Self {
-        Self {
-            value,
-            operations: const { &StaticOperations::of::<T>() },
+        Self::with(value, const { &StaticOperations::of::<T>() })
+    }
+
+    /// Returns the value of a field with `#[r#static(saved)]`, which checkpoints contain.
+    #[doc(hidden)]
+    #[must_use]
+    #[cfg_attr(
+        not(feature = "serde"),
+        allow(unused_mut, reason = "nothing is saved without the feature")
+    )]
+    pub fn __saved<T: SavedStatic + Send + Sync + 'static>(mut self) -> Self {
+        #[cfg(feature = "serde")]
+        {
+            self.saved = Some(const { &SavedOperations::of::<T>() });
         }
+        self
     }
 
     /// Borrows a static value with the given operations.
@@ -154,7 +173,12 @@ impl<'a> StaticRef<'a> {
         value: &'a (dyn Any + Send + Sync),
         operations: &'static StaticOperations,
     ) -> Self {
-        Self { value, operations }
+        Self {
+            value,
+            operations,
+            #[cfg(feature = "serde")]
+            saved: None,
+        }
     }
 
     /// Returns the value, if it is a `T`.
@@ -194,6 +218,8 @@ impl<'a> StaticRef<'a> {
         StaticBox {
             value: (self.operations.share)(self.value),
             operations: self.operations,
+            #[cfg(feature = "serde")]
+            saved: self.saved,
         }
     }
 }
@@ -219,6 +245,8 @@ impl fmt::Debug for StaticRef<'_> {
 pub struct StaticBox {
     value: Arc<dyn Any + Send + Sync>,
     operations: &'static StaticOperations,
+    #[cfg(feature = "serde")]
+    saved: Option<&'static SavedOperations>,
 }
 
 impl StaticBox {
@@ -227,7 +255,34 @@ impl StaticBox {
         Self {
             value: Arc::new(value),
             operations: const { &StaticOperations::of::<T>() },
+            #[cfg(feature = "serde")]
+            saved: None,
         }
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn is_saved(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// Returns the value as JSON, if checkpoints contain it.
+    #[cfg(feature = "serde")]
+    pub(crate) fn json(&self) -> Option<Result<String, String>> {
+        self.saved.map(|saved| (saved.to_json)(&*self.value))
+    }
+
+    /// Returns a value of the same type from JSON, or the type and the problem.
+    #[cfg(feature = "serde")]
+    pub(crate) fn with_json(&self, json: &str) -> Result<Self, (&'static str, String)> {
+        let Some(saved) = self.saved else {
+            return Ok(self.clone());
+        };
+        let value = (saved.from_json)(json);
+        let value = value.map_err(|problem| ((saved.type_name)(), problem))?;
+        Ok(Self {
+            value,
+            ..self.clone()
+        })
     }
 
     /// Returns the value as data.
@@ -249,6 +304,8 @@ impl StaticBox {
         StaticRef {
             value: &*self.value,
             operations: self.operations,
+            #[cfg(feature = "serde")]
+            saved: self.saved,
         }
     }
 

@@ -50,6 +50,49 @@ impl TreeDef {
     /// Returns the static fields of the type `T`: their positions among all static values, and their paths. Keys of
     /// maps are not fields.
     pub(crate) fn static_fields<T: StaticValue>(&self) -> Vec<(usize, KeyPath)> {
+        self.static_fields_where(|value| value.downcast_ref::<T>().is_some())
+    }
+
+    /// Returns the values of the fields with `#[r#static(saved)]` as JSON, or the paths of those that have no such form and the problems.
+    #[doc(hidden)]
+    pub fn saved_statics(&self) -> Vec<(KeyPath, Result<String, String>)> {
+        #[cfg(feature = "serde")]
+        if self.0.aux.iter().any(StaticBox::is_saved) {
+            let fields = self.static_fields_where(StaticBox::is_saved);
+            let json = |(at, path): (usize, KeyPath)| Some((path, self.0.aux[at].json()?));
+            return fields.into_iter().filter_map(json).collect();
+        }
+        Vec::new()
+    }
+
+    /// Returns the treedef with the values of fields with `#[r#static(saved)]` that `json` returns by path, or the path, the type and the
+    /// problem of each text that is no value of the field.
+    #[doc(hidden)]
+    #[allow(unused_variables, reason = "nothing is saved without the feature")]
+    pub fn with_saved_statics<'j>(
+        &self,
+        json: impl Fn(&KeyPath) -> Option<&'j str>,
+    ) -> Result<Self, Vec<(KeyPath, &'static str, String)>> {
+        #[cfg(feature = "serde")]
+        if self.0.aux.iter().any(StaticBox::is_saved) {
+            let mut aux = self.0.aux.to_vec();
+            let mut problems = Vec::new();
+            for (at, path) in self.static_fields_where(StaticBox::is_saved) {
+                match json(&path).map(|json| aux[at].with_json(json)) {
+                    Some(Ok(value)) => aux[at] = value,
+                    Some(Err((name, problem))) => problems.push((path, name, problem)),
+                    None => {}
+                }
+            }
+            if !problems.is_empty() {
+                return Err(problems);
+            }
+            return Ok(self.with_nodes(self.0.nodes.to_vec(), aux.into(), self.0.leaves));
+        }
+        Ok(self.clone())
+    }
+
+    fn static_fields_where(&self, is: impl Fn(&StaticBox) -> bool) -> Vec<(usize, KeyPath)> {
         let nodes = self.nodes();
         let with_fields: Vec<usize> = nodes
             .filter(|node| node.shape().num_statics() > 0)
@@ -61,7 +104,7 @@ impl TreeDef {
             let first = self.0.aux_start(*node);
             let values = self.0.aux_of(*node).iter().take(shape.num_statics());
             for (position, value) in values.enumerate() {
-                if value.downcast_ref::<T>().is_some() {
+                if is(value) {
                     let mut path = path.clone();
                     path.extend_by(shape.static_key(position));
                     fields.push((first + position, path));

@@ -46,7 +46,7 @@ pub fn load_as<T: PytreeOf<Tensor>>(
     let treedef = shapes.treedef();
     let blanks: Vec<Blank> = shapes.leaves().iter().cloned().map(Blank).collect();
     let arrays: Vec<&dyn ArrayLeaf> = blanks.iter().map(|blank| blank as _).collect();
-    let (loaded, report) = load_leaves(path, treedef, &arrays, options)?;
+    let (treedef, loaded, report) = load_leaves(path, treedef, &arrays, options)?;
     let missing = if loaded.iter().all(Option::is_some) {
         Vec::new()
     } else {
@@ -57,5 +57,5 @@ pub fn load_as<T: PytreeOf<Tensor>>(
         let built = missing.next();
         expect_some(loaded.or(built), "a leaf of the value that is built")
     });
-    Ok((graph::unflatten(treedef, leaves.collect())?, report))
+    Ok((graph::unflatten(&treedef, leaves.collect())?, report))
 }

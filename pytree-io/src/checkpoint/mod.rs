@@ -17,8 +17,8 @@ pub use self::tensors::{nested_tensors, tensors, tensors_where};
 pub use pytree_store::checkpoint::{
     AxisMismatch, Bytes, CheckpointError, Converted, Entry, FolderOptions, Goal, LoadOptions,
     LoadReport, Location, Mismatch, OtherEpsilon, OtherPrefix, SaveOptions, Saved, SavedMetric,
-    WeightLayout, WeightNames, headers, inspect, load, load_with, metadata, save, save_with,
-    to_bytes, to_bytes_with,
+    StaticMismatch, WeightLayout, WeightNames, headers, inspect, load, load_with, metadata, save,
+    save_with, statics, to_bytes, to_bytes_with,
 };
 
 #[cfg(test)]

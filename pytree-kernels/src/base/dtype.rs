@@ -99,6 +99,11 @@ impl DType {
     }
 }
 
+#[cfg(feature = "serde")]
+pytree_base::serde_text!(DType, "the name of a dtype", |text: &str| {
+    pytree_base::serde_text::named(text, DType::ALL)
+});
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.element().fmt(f)

@@ -23,6 +23,7 @@ use crate::functions::{
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 #[derive(Static, Module, Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Activation {
     /// max(x, 0).

@@ -23,6 +23,7 @@ use pytree_transform::Tensor;
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 #[derive(Static, Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MatrixLayout {
     /// The axes of independent matrices.
     pub batch: Vec<usize>,

@@ -6,6 +6,7 @@ use crate::error::or_panic;
 
 /// Whether a layer is in training mode or in evaluation mode.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Mode {
     /// Training: dropout drops elements, and batch normalisation uses the statistics of the batch.
     #[default]

@@ -12,6 +12,7 @@ use crate::layers::forward::fallible_forward;
 
 /// How a [`Pool`] reduces a window to one number.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Reduction {
     /// The maximum.

@@ -9,6 +9,7 @@ use crate::metrics::confusion::ConfusionMatrix;
 
 /// How [`Precision`], [`Recall`] and [`F1`] combine classes. The names are the same as in scikit-learn.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Averaging {
     /// The score of class 1. There must be two classes.
     Binary,

@@ -14,6 +14,7 @@ use crate::schedules::Schedule;
 
 /// The value of the accumulated gradients that [`accumulate_with`] passes to the inner chain.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Accumulation {
     /// The mean of the gradients, like `use_grad_mean=True` in optax.
     #[default]

@@ -11,6 +11,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdadeltaOptions {
     /// The weight of the old means when the running means are updated; by default 0.9.
     pub decay: f64,

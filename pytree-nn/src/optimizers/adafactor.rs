@@ -47,6 +47,7 @@ impl Default for AdafactorOptions {
 
 /// The factor by which [`adafactor_with`] multiplies an update.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ParameterScale {
     /// The root mean square of the parameter, but at least 10⁻³.
     #[default]
@@ -112,6 +113,8 @@ pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOpti
 
 /// The options of [`scale_by_factored_rms`], with the defaults of `optax.adafactor`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct FactoredRmsOptions {
     /// The exponent c of the decay 1 - t⁻ᶜ; by default 0.8.
     pub decay_exponent: f64,

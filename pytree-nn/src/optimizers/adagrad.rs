@@ -11,6 +11,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdagradOptions {
     /// The initial value of the sums of squares; by default 0.1.
     pub initial_sum: f64,

@@ -23,6 +23,8 @@ use crate::schedules::Schedule;
 /// let adam = adam_with(1e-3, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
 /// ```
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdamOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,

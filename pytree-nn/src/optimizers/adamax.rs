@@ -13,6 +13,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdamaxOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,

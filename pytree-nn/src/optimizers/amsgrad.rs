@@ -14,6 +14,7 @@ use crate::schedules::Schedule;
 /// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the
 /// mean is too small without a correction.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum BiasCorrection {
     /// The mean is divided by 1 - βᵗ, the sum of its weights.
     Corrected,
@@ -23,6 +24,8 @@ pub enum BiasCorrection {
 
 /// The options of [`amsgrad_with`] and [`scale_by_amsgrad`], with the defaults of `optax.amsgrad`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AmsgradOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,

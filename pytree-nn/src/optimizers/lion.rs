@@ -16,6 +16,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`lion_with`] and [`scale_by_lion`], with the defaults of `optax.lion`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct LionOptions {
     /// The weight of the running mean in the update; by default 0.9.
     pub beta1: f64,

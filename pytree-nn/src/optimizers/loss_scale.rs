@@ -9,6 +9,8 @@ use crate::optimizers::guards::all_finite;
 
 /// The options of [`LossScale::dynamic_with`], with the defaults of Flax's `DynamicScale`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct DynamicLossScaleOptions {
     /// The initial scale; by default 65536.
     pub initial: f64,

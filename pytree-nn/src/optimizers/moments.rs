@@ -8,6 +8,7 @@ use crate::optimizers::transformation::{Scalar, check_number};
 
 /// How an update is computed from the weighted sum t of past gradients: see [`trace`](crate::trace()).
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Momentum {
     /// The update is the sum t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
     Classical,

@@ -11,6 +11,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct NovogradOptions {
     /// The factor of the old sum when the sum of the normalised gradients is updated; by default 0.9.
     pub beta1: f64,

@@ -14,6 +14,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RadamOptions {
     /// The options that rectified Adam shares with Adam.
     pub adam: AdamOptions,

@@ -16,6 +16,7 @@ use crate::schedules::Schedule;
 
 /// Where [`RmsPropOptions::epsilon`] is added in the denominator.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum EpsilonPlace {
     /// The denominator is √(v + ε), like `eps_in_sqrt=True` in optax.
     #[default]
@@ -26,6 +27,7 @@ pub enum EpsilonPlace {
 
 /// The denominator of [`rmsprop_with`].
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Centering {
     /// The root of the running mean square.
     #[default]
@@ -36,6 +38,8 @@ pub enum Centering {
 
 /// The options of [`rmsprop_with`] and [`scale_by_rms`], with the defaults of `optax.rmsprop`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RmsPropOptions {
     /// The weight of the old means when the running means are updated; by default 0.9.
     pub decay: f64,

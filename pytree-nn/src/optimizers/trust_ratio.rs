@@ -146,6 +146,8 @@ pub fn lars_with(learning_rate: impl Into<Schedule>, options: LarsOptions) -> Ch
 
 /// The options of [`scale_by_trust_ratio`], with the defaults of `optax.scale_by_trust_ratio`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct TrustRatioOptions {
     /// The factor c of the ratio; by default 1.
     pub coefficient: f64,

@@ -13,6 +13,8 @@ use crate::schedules::Schedule;
 
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct YogiOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,

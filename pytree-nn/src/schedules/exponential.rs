@@ -8,6 +8,7 @@ use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// How an exponential schedule changes between multiples of `steps`.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DecaySteps {
     /// The value changes with each update, like `staircase=False` in optax.
     #[default]

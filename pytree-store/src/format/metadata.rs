@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use pytree_core::TreeDef;
 use safetensors::tensor::{Dtype, SafeTensors};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -33,6 +34,10 @@ pub(crate) const LAYOUT_KEY: &str = "pytree.layout";
 /// and the axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of
 /// this library.
 const AXES_KEY: &str = "pytree.axes";
+
+/// The metadata key of the static fields with `#[r#static(saved)]`. The value of this key has a line for each of them: the name, a tab and the
+/// value as JSON. The key is absent if there is no such field.
+const STATICS_KEY: &str = "pytree.statics";
 
 /// The metadata keys of the step and the metric of a checkpoint in a folder.
 const STEP_KEY: &str = "pytree.step";
@@ -78,6 +83,27 @@ impl Metadata {
         let entries = entries.iter();
         self.0
             .extend(entries.map(|(key, value)| (key.clone(), value.clone())));
+    }
+
+    /// Adds the values of the fields with `#[r#static(saved)]`.
+    pub(crate) fn set_statics(&mut self, treedef: &TreeDef) -> Result<(), CheckpointError> {
+        let mut lines = String::new();
+        for (name, json) in treedef.saved_statics() {
+            let name = name.to_string();
+            match json {
+                Ok(json) => lines.extend([&name, "\t", &json, "\n"]),
+                Err(problem) => return Err(CheckpointError::Static { name, problem }),
+            }
+        }
+        if !lines.is_empty() {
+            self.set(STATICS_KEY, lines);
+        }
+        Ok(())
+    }
+
+    /// Returns a map from the name of each saved static field to its value as JSON.
+    pub(crate) fn statics(&self) -> BTreeMap<&str, &str> {
+        self.by_name(STATICS_KEY)
     }
 
     /// Adds the step and the metric of a checkpoint in a folder.

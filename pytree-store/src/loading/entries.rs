@@ -107,3 +107,16 @@ pub(super) fn entries(
 pub fn metadata(path: impl Location) -> Result<BTreeMap<String, String>, CheckpointError> {
     Ok(metadata_of(&path)?.into_others())
 }
+
+/// Reads the values of the fields with `#[r#static(saved)]` by their key paths, as JSON, for instance to build the template of a load from
+/// its configuration. Like [`metadata`], reads only the header.
+///
+/// # Errors
+/// Returns the errors of [`metadata`].
+pub fn statics(path: impl Location) -> Result<BTreeMap<String, String>, CheckpointError> {
+    let metadata = metadata_of(&path)?;
+    let statics = metadata.statics().into_iter();
+    Ok(statics
+        .map(|(name, json)| (name.to_owned(), json.to_owned()))
+        .collect())
+}

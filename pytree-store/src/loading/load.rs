@@ -5,8 +5,9 @@
 //! By default file and template must have the same leaves. [`LoadOptions`] can rename the leaves of the file, and can
 //! allow missing or unused leaves. [`LoadReport`] lists what was loaded.
 
-use pytree_core::{AnyLeaf, ArrayInfo, ArrayLeaf, Leaf, Pytree, TreeDef, graph};
+use pytree_core::{AnyLeaf, ArrayInfo, ArrayLeaf, KeyPath, Leaf, Pytree, TreeDef, graph};
 
+use crate::format::metadata::Metadata;
 use crate::loading::layout::{ambiguous, pytorch_sign};
 use crate::loading::location::Location;
 use crate::loading::matching::Template;
@@ -16,10 +17,10 @@ use crate::loading::source::OpenCheckpoint;
 use crate::names::leaves::{arrays_of, layer_name, names, places};
 use crate::report::error::CheckpointError;
 use crate::report::load_report::{LoadReport, OtherEpsilon};
-use crate::report::mismatch::Mismatch;
+use crate::report::mismatch::{Mismatch, StaticMismatch};
 
 /// Loads a pytree from a safetensors file, or from a folder of several files that [`save_parts`] or Hugging Face wrote, or, with the
-/// feature `npz`, from an archive of NumPy. `template` defines the names, the structure, the static values, and which nodes are shared.
+/// feature `npz`, from an archive of NumPy. `template` defines the names, the structure, the static values but for fields with `#[r#static(saved)]`, and which nodes are shared.
 /// Its leaves may be of any types that implement [`ArrayLeaf`], also of others than those that were saved. They also define where the
 /// loaded arrays are: a tensor of `pytree-transform` is on the device of the template's tensor, and on a mesh it has the same sharding.
 ///
@@ -120,17 +121,18 @@ fn load_any(
 ) -> Result<(TreeDef, Vec<AnyLeaf>, LoadReport), CheckpointError> {
     graph::try_with_any_leaves(template, |leaves, treedef| {
         let arrays = arrays_of(leaves, treedef)?;
-        let (loaded, report) = load_leaves(path, treedef, &arrays, options)?;
+        let (treedef, loaded, report) = load_leaves(path, treedef, &arrays, options)?;
         let leaves = loaded.into_iter().zip(leaves);
         let kept = |kept: &&dyn Leaf| AnyLeaf::from_boxed(kept.clone_boxed());
         let completed = leaves.map(|(loaded, leaf)| loaded.unwrap_or_else(|| kept(leaf)));
         let completed = completed.collect();
-        Ok((treedef.clone(), completed, report))
+        Ok((treedef, completed, report))
     })?
 }
 
 /// Loads the leaves of a structure as [`load_with`] does: `arrays` are the leaves of a template, which may be of types that only describe
-/// an array. A leaf that is missing in the file is `None`, which [`LoadOptions::allow_missing`] allows.
+/// an array. A leaf that is missing in the file is `None`, which [`LoadOptions::allow_missing`] allows. The returned structure has the values
+/// of the file in fields with `#[r#static(saved)]`.
 ///
 /// # Errors
 /// Returns the errors of [`load_with`].
@@ -139,7 +141,7 @@ pub fn load_leaves(
     treedef: &TreeDef,
     arrays: &[&dyn ArrayLeaf],
     options: &LoadOptions<'_>,
-) -> Result<(Vec<Option<AnyLeaf>>, LoadReport), CheckpointError> {
+) -> Result<(TreeDef, Vec<Option<AnyLeaf>>, LoadReport), CheckpointError> {
     load_from(OpenCheckpoint::open(&path)?, treedef, arrays, options)
 }
 
@@ -148,7 +150,8 @@ fn load_from(
     treedef: &TreeDef,
     arrays: &[&dyn ArrayLeaf],
     options: &LoadOptions<'_>,
-) -> Result<(Vec<Option<AnyLeaf>>, LoadReport), CheckpointError> {
+) -> Result<(TreeDef, Vec<Option<AnyLeaf>>, LoadReport), CheckpointError> {
+    pytree_base::span!(INFO, "load", path = %file.path().display());
     let infos: Vec<ArrayInfo> = arrays.iter().map(|array| array.info().into()).collect();
     let metadata = file.metadata()?;
     let names = names(treedef);
@@ -162,9 +165,14 @@ fn load_from(
         leaves: &infos,
     };
     let axes = || treedef.leaf_axes();
-    let (plan, mut report) = match template.matched(axes, file.tensors(), options) {
-        Ok(matched) => matched,
-        Err((mut mismatches, prefix)) => {
+    let matched = template.matched(axes, file.tensors(), options);
+    let statics = with_statics(treedef, &metadata);
+    let (treedef, (plan, mut report)) = match (statics, matched) {
+        (Ok(treedef), Ok(matched)) => (treedef, matched),
+        (statics, matched) => {
+            let (leaves, prefix) = matched.err().unwrap_or_default();
+            let mut mismatches = statics.err().unwrap_or_default();
+            mismatches.extend(leaves);
             // If the file is damaged, the checksum explains the mismatches.
             file.check_all(&metadata)?;
             if let Some(sign) = options
@@ -183,7 +191,7 @@ fn load_from(
         }
     };
     if options.names.is_none()
-        && let Some(error) = ambiguous(&file, &metadata, treedef, &infos, &plan)
+        && let Some(error) = ambiguous(&file, &metadata, &treedef, &infos, &plan)
     {
         return Err(error);
     }
@@ -197,7 +205,7 @@ fn load_from(
             });
         }
     }
-    report.epsilons = other_epsilons(treedef, options);
+    report.epsilons = other_epsilons(&treedef, options);
     let targets = Targets {
         names: &names,
         leaves: arrays,
@@ -206,7 +214,26 @@ fn load_from(
     file.read(&metadata, plan, targets, &mut |leaf, new| {
         loaded[leaf] = Some(AnyLeaf::from_boxed(new));
     })?;
-    Ok((loaded, report))
+    Ok((treedef, loaded, report))
+}
+
+/// Returns the structure with the static fields that the file contains.
+fn with_statics(treedef: &TreeDef, metadata: &Metadata) -> Result<TreeDef, Vec<Mismatch>> {
+    let saved = metadata.statics();
+    let loaded = treedef.with_saved_statics(|path| saved.get(&*path.to_string()).copied());
+    loaded.map_err(|problems| {
+        let mismatch = |(path, expected, problem): (KeyPath, _, _)| {
+            let name = path.to_string();
+            let found = saved.get(&*name).copied().unwrap_or_default().to_owned();
+            Mismatch::Static(StaticMismatch {
+                name,
+                expected,
+                found,
+                problem,
+            })
+        };
+        problems.into_iter().map(mismatch).collect()
+    })
 }
 
 /// Returns the normalisations whose epsilon is the default of this library, and not that of the library that wrote the file.

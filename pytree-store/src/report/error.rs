@@ -118,6 +118,14 @@ pub enum CheckpointError {
         /// The reason why the value cannot be read.
         source: LeafError,
     },
+    /// The value of a static field has no form that can be saved.
+    #[error("cannot save the static field {name}: {problem}")]
+    Static {
+        /// The name of the field.
+        name: String,
+        /// The error of serde.
+        problem: String,
+    },
     /// A leaf is neither an array nor a number.
     #[error(
         "cannot save or load {name}: expected an array or a number, found a leaf of type `{found}`, which has no dtype and no elements; mark a field that is part of the structure with `#[r#static]`, implement `ArrayLeaf` for the type, or save a part without this leaf: `partition::filter`"

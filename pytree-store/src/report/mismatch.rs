@@ -31,6 +31,8 @@ pub enum Mismatch {
         /// The most similar name that only the template has.
         nearest: Option<String>,
     },
+    /// The value of a static field in the file is not one of the field in the template.
+    Static(StaticMismatch),
     /// Two leaves of the file are renamed to the same name.
     SameName {
         /// The new name of both leaves.
@@ -91,6 +93,30 @@ pub struct AxisMismatch {
     pub found: usize,
 }
 
+/// The value in a checkpoint of a field with `#[r#static(saved)]`, which is not one of the field in the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticMismatch {
+    /// The name of the field.
+    pub name: String,
+    /// The type of the field.
+    pub expected: &'static str,
+    /// The value in the file, as JSON.
+    pub found: String,
+    /// The error of serde.
+    pub problem: String,
+}
+
+impl fmt::Display for StaticMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, found) = (shown(&self.name), shown(&self.found));
+        let (expected, problem) = (self.expected, &self.problem);
+        write!(
+            f,
+            "{name}: expected a value of `{expected}`, found {found} in the file: {problem}"
+        )
+    }
+}
+
 impl fmt::Display for AxisMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -140,6 +166,7 @@ impl fmt::Display for Mismatch {
                     suggestion(nearest)
                 )
             }
+            Mismatch::Static(mismatch) => mismatch.to_string(),
             Mismatch::SameName {
                 name,
                 stored: [first, second],

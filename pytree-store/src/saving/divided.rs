@@ -180,6 +180,7 @@ fn write_own(
     save: &ShardedSave<'_>,
     number: i64,
 ) -> Result<(Metadata, Locked), CheckpointError> {
+    pytree_base::span!(INFO, "save", path = %save.path.display());
     let (treedef, leaves) = (state.treedef, state.leaves);
     let (rank, options) = (state.writers.rank(), save.options);
     checked_metadata(options)?;
@@ -211,6 +212,7 @@ fn write_own(
         None => described(treedef),
         Some(_) => Metadata::new(String::new(), String::new()),
     };
+    metadata.set_statics(treedef)?;
     metadata.extend(&options.metadata);
     if let Some((step, metric)) = save.progress {
         metadata.set_progress(step, metric);

@@ -168,6 +168,7 @@ fn save_to(
     progress: Option<(usize, Option<f64>)>,
     family: Option<&str>,
 ) -> Result<(), CheckpointError> {
+    pytree_base::span!(INFO, "save", path = %path.display());
     let bytes = content(path, state, options, progress)?;
     let written = match family {
         Some(family) => files::write_in_family(path, &bytes, family),
@@ -204,6 +205,7 @@ fn content(
                 (renamed(treedef, &arrays, &places)?, metadata)
             }
         };
+        metadata.set_statics(treedef)?;
         metadata.extend(&options.metadata);
         if let Some((step, metric)) = progress {
             metadata.set_progress(step, metric);

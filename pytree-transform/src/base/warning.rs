@@ -2,14 +2,14 @@
 //! call.
 //!
 //! Each warning is given once for its source line. A hook receives the warning. The default hook prints the warning on
-//! stderr.
+//! stderr; with the feature `tracing`, it is an event.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
-use pytree_base::platform::{self, Stream};
+use pytree_base::platform;
 
 /// The subject of a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,7 +125,7 @@ pub(crate) fn warn(
     let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
     match hook {
         Some(hook) => hook(&warning),
-        None => platform::print(Stream::Error, &format!("warning: {warning}\n")),
+        None => platform::warn("warning: ", &warning),
     }
 }
 

@@ -56,6 +56,7 @@ impl Program for Executable {
 impl Executable {
     /// Optimizes a jaxpr with all compiler passes, and prepares it to run.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
+        pytree_base::span!(DEBUG, "compile", equations = jaxpr.equations.len());
         Self::new(&optimize_for_host(jaxpr.clone()))
     }
 

@@ -133,6 +133,7 @@ impl<T, E> Compiled<T, E> {
         divide: impl FnOnce(G) -> S,
         release: Option<fn(&mut S, &TreeDef, Vec<Tensor>)>,
     ) -> Result<(T, S), E> {
+        pytree_base::span!(TRACE, "call", function = self.of_type.name, line = %self.origin.line);
         let mut attempts = Attempts::default();
         let (entry, leaves, references) = self.entry(&given, &mut attempts)?;
         if !is_evaluated(&entry, &leaves) {
@@ -279,6 +280,7 @@ impl<T, E> Compiled<T, E> {
     }
 
     fn trace(&self, signature: Arc<Signature>) -> Result<Entry, E> {
+        pytree_base::span!(DEBUG, "trace", function = self.of_type.name, line = %self.origin.line);
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             let (leaves, outcome) = (self.function)(treedef, tensors);

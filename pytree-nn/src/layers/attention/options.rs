@@ -9,6 +9,7 @@ use crate::layers::normalization::NormOptions;
 
 /// Which tokens a token may attend to, depending on the order of the tokens.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum AttentionDirection {
     /// Each token attends to all tokens, as in BERT: `is_causal=False` in JAX.
     #[default]
@@ -25,6 +26,7 @@ impl AttentionDirection {
 
 /// Which attention weights are dropped together in training.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DropoutMask {
     /// All heads of all sequences drop the same pairs of query and key: `broadcast_dropout=True` in Flax.
     #[default]

@@ -14,6 +14,7 @@ use crate::error::InputError;
 ///
 /// λ = 2π / frequency is the wavelength of a pair of elements in tokens.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum RotaryScaling {
     /// The frequencies do not change.
     #[default]

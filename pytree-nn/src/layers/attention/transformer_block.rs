@@ -16,6 +16,7 @@ use crate::random::Rngs;
 
 /// Where a [`TransformerBlock`] normalises.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum NormOrder {
     /// Before the attention and before the perceptron: x + part(norm(x)), as in GPT-2. Such a block trains without a
     /// warm-up of the learning rate (Xiong et al. 2020).

@@ -15,6 +15,7 @@ use crate::layers::convolution::padding::ConvPadding;
 /// assert_eq!(PerAxis::from([2, 1]), PerAxis::Each(vec![2, 1]));
 /// ```
 #[derive(Static, Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PerAxis {
     /// This number for all axes.
     All(usize),

@@ -9,6 +9,7 @@ use pytree_transform::indexing::{Index, Step};
 ///
 /// With the kernel size k and the kernel dilation d of an axis, a window covers (k - 1) · d + 1 elements.
 #[derive(Static, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ConvPadding {
     /// Pads with zeros so that there are `⌈length / stride⌉` windows along each axis: `SAME`. If the number of padding

@@ -8,6 +8,7 @@ use crate::random::Rngs;
 
 /// How a normalisation layer computes the variance of x: `use_fast_variance` in Flax.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum VarianceFormula {
     /// `E[x²] - E[x]²`, which reads the data only once: `use_fast_variance=True`, the default of Flax. The difference
     /// cancels digits: in f32, a mean of 1000 standard deviations makes an error of about 30 %.

@@ -13,6 +13,7 @@ use crate::optimizers::error::{GradientProblem, OptimizerError};
 /// How an update treats a parameter without a gradient. A parameter has no gradient if the loss does not depend on the
 /// parameter.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum MissingGradients {
     /// The update returns an error that names the parameter.

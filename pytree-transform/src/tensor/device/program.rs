@@ -345,6 +345,7 @@ impl Attached {
         name: &str,
         jaxpr: &Jaxpr,
     ) -> Result<Arc<dyn Executable>, TensorError> {
+        pytree_base::span!(DEBUG, "compile", function = name);
         let _host = on_host();
         let compiled = self.engine.compile(jaxpr);
         compiled.map_err(|error| self.not_compiled(name, error))

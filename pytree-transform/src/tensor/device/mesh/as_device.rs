@@ -89,6 +89,7 @@ impl Attached {
         name: &str,
         function: &ParallelFunction<'_>,
     ) -> Result<Arc<dyn Executable>, TensorError> {
+        pytree_base::span!(DEBUG, "compile", function = name);
         let _host = on_host();
         let engine = self.mesh_engine();
         let compiled = engine.and_then(|engine| engine.compile_parallel(function));
@@ -102,6 +103,7 @@ impl Attached {
         mesh: &MeshAxes,
         inputs: &[Sharding],
     ) -> Result<Partitioned, TensorError> {
+        pytree_base::span!(DEBUG, "compile", function = name);
         let _host = on_host();
         let function = PartitionedFunction {
             jaxpr,
