@@ -1,7 +1,8 @@
 //! Parses the attributes of fields, variants and items.
 
+pub(crate) mod kind;
 mod leaves;
-mod roles;
+pub(crate) mod roles;
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -9,10 +10,10 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Ident, LitStr, Meta, Path, Token, Type};
 
-use self::leaves::{PARAM, STATE, of_leaves};
-pub(crate) use self::roles::RolesText;
+use self::leaves::{PARAM, STATE, axes, no_axes, of_leaves};
+use crate::attributes::kind::{Kind, Macro};
+use crate::attributes::roles::RolesText;
 use crate::errors::{Errors, closest, did_you_mean};
-use crate::input::{Kind, Macro};
 use crate::shape_language::{NO_STACKED_AXIS, ShapeText};
 
 /// An attribute that gives a field its kind, as the user wrote it.
@@ -99,21 +100,6 @@ pub(crate) fn of_field<'a>(
         }));
     }
     read
-}
-
-const fn no_axes(kind: Kind) -> (Kind, Option<ShapeText>) {
-    (kind, None)
-}
-
-/// Parses the text of named axes, and reports its mistakes.
-fn axes(literal: &LitStr, errors: &mut Errors) -> Option<ShapeText> {
-    match ShapeText::parse(literal) {
-        Ok(axes) => Some(axes),
-        Err(error) => {
-            errors.add(error);
-            None
-        }
-    }
 }
 
 /// Returns whether the attribute is `#[r#static(saved)]`.
@@ -266,7 +252,7 @@ fn arguments_of_field(
             }
         }
     }
-    roles::add_to(named.as_mut(), roles, name, attribute, errors);
+    leaves::add_roles(named.as_mut(), roles, name, attribute, errors);
     read.axes = named.or(read.axes.take());
     is_static
 }

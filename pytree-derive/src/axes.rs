@@ -5,7 +5,7 @@ use quote::quote;
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use crate::expand::{implementation, match_self};
+use crate::expand::parts::{implementation, match_self};
 use crate::input::{Field, Input, Variant};
 use crate::shape_language::{ShapeText, Use, encoded};
 use crate::types::is_integer;

@@ -3,9 +3,10 @@
 use quote::ToTokens;
 use syn::{Data, Generics, Type};
 
+use crate::attributes::kind::{Kind, Macro};
 use crate::attributes::{FieldAttributes, KindAttribute};
 use crate::errors::{Errors, did_you_mean_axis};
-use crate::input::{Field, Kind, Macro};
+use crate::input::Field;
 use crate::shape_language::Use;
 use crate::types::held_types;
 

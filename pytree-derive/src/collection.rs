@@ -6,8 +6,8 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields};
 
 use crate::attributes;
+use crate::attributes::kind::Macro;
 use crate::errors::Errors;
-use crate::input::Macro;
 use crate::paths::{Entry, Root, located};
 
 /// Expands `#[derive(Collection)]`.

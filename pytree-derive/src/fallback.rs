@@ -5,7 +5,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Generics, WhereClause};
 
-use crate::input::{Input, Macro};
+use crate::attributes::kind::Macro;
+use crate::input::Input;
 
 /// Returns the output of `#[derive(Module)]` and `#[derive(Pytree)]`.
 pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {

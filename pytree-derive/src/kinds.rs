@@ -9,7 +9,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Type;
 
-use crate::input::{Field, Input, Kind, Macro};
+use crate::attributes::kind::{Kind, Macro};
+use crate::input::{Field, Input};
 use crate::paths::located;
 use crate::types::{Held, held, is_function};
 

@@ -4,12 +4,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::DeriveInput;
 
-use crate::attributes;
+use crate::attributes::kind::Macro;
 use crate::check::Owner;
 use crate::errors::Errors;
-use crate::fallback;
-use crate::input::Macro;
 use crate::paths::{Entry, Root};
+use crate::{attributes, fallback};
 
 /// Expands `#[derive(Leaf)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {

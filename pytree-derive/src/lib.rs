@@ -1,6 +1,6 @@
 //! The procedural macros of pytree.
 //!
-//! Each macro has the same phases, one per file. `input` parses the item, `attributes` parses its attributes,
+//! Each macro has the same phases, one per file. `read` reads the item into an `input`, `attributes` parses its attributes,
 //! `check` checks rules across fields, `expand` generates the traits of pytrees and modules, and `kinds`
 //! generates the checks of each field's kind. For an item with errors, `fallback` generates all messages and
 //! empty implementations, so that one mistake causes one error.
@@ -23,6 +23,7 @@ mod leaf;
 mod module_object;
 mod panicking_twin;
 mod paths;
+mod read;
 mod shape_language;
 mod shapes;
 mod statics;
@@ -38,7 +39,7 @@ mod types;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-use crate::input::Macro;
+use crate::attributes::kind::Macro;
 use crate::paths::Entry;
 
 /// Declares two derive macros: one for users of `pytree-core`, one for users of `pytree`.

@@ -17,73 +17,21 @@
 
 mod parser;
 mod pattern;
+mod text;
 
 use std::ops::Range;
 
 use proc_macro2::Span;
-use pytree_base::dtype::ElementType;
 use syn::ext::IdentExt;
 use syn::parse::Parser as _;
 use syn::{Ident, LitStr};
 
 use self::parser::Parser;
-use crate::attributes::RolesText;
+pub(crate) use self::text::ShapeText;
+use self::text::{Axis, Element, Rest, Step, Word, error, marked, span};
 
 /// The message about a wrong value of `stacked`.
 pub(crate) const NO_STACKED_AXIS: &str = "expected the name of the leading axis by which the module is stacked: write `stacked = \"expert\"`";
-
-/// A parsed shape.
-pub(crate) struct ShapeText {
-    pub(crate) literal: LitStr,
-    text: String,
-    element: Element,
-    before: Vec<Axis>,
-    rest: Option<Rest>,
-    after: Vec<Axis>,
-    /// The roles of the axes, if the user wrote them.
-    pub(crate) roles: Option<RolesText>,
-}
-
-enum Element {
-    Any,
-    Is(ElementType),
-    Family(&'static str),
-    Named(Word),
-    /// A name whose dtype belongs to a family: `T: float`.
-    Bounded(Word, &'static str),
-}
-
-enum Axis {
-    Any,
-    Length(usize),
-    Named(Word),
-    Broadcast(Word),
-    Computed(Sum),
-}
-
-enum Rest {
-    Any,
-    Named(Word),
-}
-
-/// A name in the text of a shape, and the position of the name.
-#[derive(Clone)]
-struct Word {
-    name: String,
-    range: Range<usize>,
-}
-
-/// A computed length, in postfix notation.
-struct Sum {
-    text: String,
-    steps: Vec<Step>,
-}
-
-enum Step {
-    Number(usize),
-    Name(Word),
-    Apply(char),
-}
 
 /// How a name occurs in a shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -197,25 +145,4 @@ pub(crate) fn encoded(name: &str) -> u128 {
             (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
         },
     )
-}
-
-fn error(literal: &LitStr, text: &str, range: &Range<usize>, message: &str) -> syn::Error {
-    syn::Error::new(span(literal, range), marked(text, range, message))
-}
-
-/// Returns the message with the text below it, and a mark below the characters of the range.
-fn marked(text: &str, range: &Range<usize>, message: &str) -> String {
-    let before = text.get(..range.start).unwrap_or_default().chars().count();
-    let marked = text.get(range.clone()).unwrap_or_default().chars().count();
-    let marks = "^".repeat(marked.max(1));
-    format!("{message}\n\n    {text}\n    {}{marks}", " ".repeat(before))
-}
-
-/// Returns the span of a range of the text if the compiler has spans inside of a literal, which only unstable compilers
-/// do. Otherwise returns the span of the whole literal.
-fn span(literal: &LitStr, range: &Range<usize>) -> Span {
-    let token = literal.token();
-    let is_plain = token.to_string().len() == literal.value().len() + 2;
-    let inside = is_plain.then(|| token.subspan(range.start + 1..=range.end.max(range.start + 1)));
-    inside.flatten().unwrap_or_else(|| literal.span())
 }

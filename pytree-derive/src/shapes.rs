@@ -28,6 +28,7 @@ use syn::{
 
 use self::arguments::{Arguments, Shapes};
 use self::body::{may_return, statements};
+use self::names::Called;
 use crate::errors::Errors;
 use crate::paths::{Entry, Root};
 
@@ -48,28 +49,6 @@ impl Parse for Function {
             body: input.parse()?,
         })
     }
-}
-
-/// The properties of a function or closure that the generated code needs.
-struct Called<'a> {
-    /// The path of the library's items, and its name in the generated code.
-    path: Root,
-    root: Root,
-    /// The patterns of the shapes.
-    table: RefCell<Vec<TokenStream>>,
-    /// The name in messages.
-    name: String,
-    /// The span for the panic about a wrong result.
-    span: Span,
-    /// The names that the parameters bind, with their types where these are written.
-    parameters: Vec<(Ident, Option<Type>)>,
-    /// A reference to `self`, if the function has a receiver.
-    receiver: Option<TokenStream>,
-    output: &'a ReturnType,
-    /// Whether the user wrote `#[track_caller]` on the function.
-    is_tracked: bool,
-    /// Whether the function is a closure. A closure without a written output type may still return a value.
-    is_closure: bool,
 }
 
 /// Expands `#[shapes]`.

@@ -4,12 +4,12 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::DeriveInput;
 
+use crate::attributes::kind::Macro;
 use crate::errors::Errors;
-use crate::expand::{implementation, in_scope, match_pair, match_self, static_ref};
-use crate::fallback;
-use crate::input::{Field, Input, Macro, Variant};
-use crate::kinds;
+use crate::expand::parts::{implementation, in_scope, match_pair, match_self, static_ref};
+use crate::input::{Field, Input, Variant};
 use crate::paths::Entry;
+use crate::{fallback, kinds};
 
 /// Expands `#[derive(Static)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {

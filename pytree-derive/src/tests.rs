@@ -12,7 +12,7 @@ mod twins;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::LitStr;
 
-use crate::input::Macro;
+use crate::attributes::kind::Macro;
 use crate::paths::Entry;
 use crate::{collection, expand, leaf, module_object, panicking_twin, shapes, statics};
 

@@ -7,12 +7,10 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
 use syn::{Ident, Path, Token, parenthesized, token};
 
-use crate::errors::{Errors, did_you_mean};
 use crate::paths::Root;
-use crate::shape_language::ShapeText;
 
 /// The roles by their names in an attribute, each with its variant of `AxisRole`.
-const ROLES: [(&str, &str); 8] = [
+pub(super) const ROLES: [(&str, &str); 8] = [
     ("input", "Input"),
     ("output", "Output"),
     ("input_head", "InputHead"),
@@ -98,62 +96,9 @@ impl RolesText {
     }
 }
 
-fn variant(role: &Ident) -> Option<&'static str> {
+pub(super) fn variant(role: &Ident) -> Option<&'static str> {
     let mut roles = ROLES.iter();
     roles
         .find(|(name, _)| role == name)
         .map(|(_, variant)| *variant)
-}
-
-/// Adds the roles to the named axes of a field, and reports mistakes. `attribute` is the name of the attribute.
-pub(super) fn add_to(
-    axes: Option<&mut ShapeText>,
-    roles: Option<syn::Result<RolesText>>,
-    attribute: &str,
-    place: impl ToTokens,
-    errors: &mut Errors,
-) {
-    let roles = match roles {
-        None => return,
-        Some(Err(error)) => {
-            let message = format!(
-                "expected the roles of the axes: write for instance `#[{attribute}(\"in out\", roles(input, output))]`, or `roles = function`"
-            );
-            return errors.add(syn::Error::new(error.span(), message));
-        }
-        Some(Ok(roles)) => roles,
-    };
-    let Some(axes) = axes else {
-        return errors.push(
-            place,
-            format!("roles belong to named axes: write for instance `#[{attribute}(\"in out\", roles(input, output))]`"),
-        );
-    };
-    if let RolesText::Listed(listed) = &roles {
-        let names = ROLES.map(|(name, _)| name);
-        let unknown = listed.iter().filter(|role| variant(role).is_none());
-        let mut is_known = true;
-        for role in unknown {
-            is_known = false;
-            let hint = did_you_mean(&role.to_string(), &names);
-            let known = names.join("`, `");
-            errors.push(
-                role,
-                format!("unknown role `{role}`: the roles are `{known}`{hint}"),
-            );
-        }
-        let (found, expected) = (listed.len(), axes.num_axes());
-        if is_known && found != expected {
-            errors.push(
-                &axes.literal,
-                format!(
-                    "found {found} role{} for the {expected} ax{}s of `{}`: write one role for each axis, and one for `...` or `*name`",
-                    if found == 1 { "" } else { "s" },
-                    if expected == 1 { "i" } else { "e" },
-                    axes.displayed(),
-                ),
-            );
-        }
-    }
-    axes.roles = Some(roles);
 }

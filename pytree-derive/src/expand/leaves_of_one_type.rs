@@ -3,8 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{implementation, match_pair, match_self, quantifier, static_ref};
-use crate::input::{Field, Input, Kind};
+use super::parts::{implementation, match_pair, match_self, quantifier, static_ref};
+use crate::attributes::kind::Kind;
+use crate::input::{Field, Input};
 use crate::paths::located;
 
 /// Generates the implementation of `PytreeOf<__L>`: if all leaves of each child are `__L`, all leaves of the item are

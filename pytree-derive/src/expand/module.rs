@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{field_kind, implementation, match_self, quantifier};
+use super::parts::{field_kind, implementation, match_self, quantifier};
 use crate::input::{Input, Variant};
 
 /// Generates the implementations of a module.

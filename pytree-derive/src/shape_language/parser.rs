@@ -5,7 +5,7 @@ use std::ops::Range;
 use pytree_base::dtype::ElementType;
 use syn::LitStr;
 
-use super::{Axis, Element, Rest, ShapeText, Step, Sum, Word, error};
+use super::text::{Axis, Element, Rest, ShapeText, Step, Sum, Word, error};
 use crate::errors::did_you_mean;
 
 /// The greatest number of values that the evaluation of a computed length holds at a time, as in `pytree-core`.

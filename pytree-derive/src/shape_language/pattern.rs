@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 
-use super::{Axis, Element, Rest, ShapeText, Step, Sum, Word};
+use super::text::{Axis, Element, Rest, ShapeText, Step, Sum, Word};
 use crate::paths::Root;
 
 impl ShapeText {

@@ -1,13 +1,15 @@
 //! The names in the shapes of a function: each must be an argument, and each length that is needed must be known.
 
+use std::cell::RefCell;
+
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::Ident;
 use syn::ext::IdentExt;
+use syn::{Ident, ReturnType, Type};
 
-use super::Called;
 use super::arguments::Arguments;
 use crate::errors::{Errors, did_you_mean, did_you_mean_axis};
+use crate::paths::Root;
 use crate::shape_language::{Name, Use, encoded};
 use crate::types::is_integer;
 
@@ -160,4 +162,26 @@ impl Called<'_> {
             ),
         }
     }
+}
+
+/// The properties of a function or closure that the generated code needs.
+pub(super) struct Called<'a> {
+    /// The path of the library's items, and its name in the generated code.
+    pub(super) path: Root,
+    pub(super) root: Root,
+    /// The patterns of the shapes.
+    pub(super) table: RefCell<Vec<TokenStream>>,
+    /// The name in messages.
+    pub(super) name: String,
+    /// The span for the panic about a wrong result.
+    pub(super) span: Span,
+    /// The names that the parameters bind, with their types where these are written.
+    pub(super) parameters: Vec<(Ident, Option<Type>)>,
+    /// A reference to `self`, if the function has a receiver.
+    pub(super) receiver: Option<TokenStream>,
+    pub(super) output: &'a ReturnType,
+    /// Whether the user wrote `#[track_caller]` on the function.
+    pub(super) is_tracked: bool,
+    /// Whether the function is a closure. A closure without a written output type may still return a value.
+    pub(super) is_closure: bool,
 }
