@@ -36,7 +36,7 @@ pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, padding, pooling, update};
 pub use crate::passes::each_pass;
-pub use crate::primitives::body::remat::RematPolicy;
+pub use crate::primitives::body::recorded::RematPolicy;
 pub use crate::tensor::Tensor;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
 pub use crate::tensor::jaxpr::Jaxpr;
@@ -44,6 +44,7 @@ pub use crate::tensor::scalar::Scalar;
 pub use crate::tensor::stablehlo::StableHlo;
 pub use crate::tensor::traceable::Traceable;
 pub use crate::transformations::abstract_shape::eval_shape;
+pub use crate::transformations::argument::Gradient;
 pub use crate::transformations::axes::Axes;
 pub use crate::transformations::control::associative::{associative_scan, associative_scan_with};
 pub use crate::transformations::control::cond::{cond, cond_mut, switch};
@@ -56,8 +57,8 @@ pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
 pub use crate::transformations::custom::remat::{Remat, remat};
 pub use crate::transformations::function::{Callable, Function, Unary, Uncallable};
 pub use crate::transformations::grad::{
-    BothOf, Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, WithPullback, grad,
-    value_and_grad, value_and_grad_mut, vjp,
+    BothOf, Grad, Pullback, ValueAndGrad, ValueAndGradMut, WithPullback, grad, value_and_grad,
+    value_and_grad_mut, vjp,
 };
 pub use crate::transformations::jacobian::{
     Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, hessian, jacfwd, jacrev,

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::base::array::{Array, fill, reserved, reused_bits};
 use crate::base::bits::with_bits;
-use crate::base::data::with_type;
-use crate::base::dtype::{ArrayElement, DType};
+use crate::base::dtype::{ArrayElement, DType, with_type};
 
 /// Returns an array with all elements equal to a number.
 pub fn full(dtype: DType, shape: &[usize], value: f64) -> Array {

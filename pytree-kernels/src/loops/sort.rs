@@ -3,8 +3,7 @@
 use half::{bf16, f16};
 
 use crate::base::array::{Array, reserved};
-use crate::base::data::with_type;
-use crate::base::dtype::{ArrayElement, DType};
+use crate::base::dtype::{ArrayElement, DType, with_type};
 use crate::base::threads::share_rows;
 
 /// What [`sort`] returns.

@@ -7,7 +7,7 @@ use pytree_kernels::base::pattern::Pattern;
 use pytree_kernels::fused::{KernelBuilder, Level, OperandPlace, held_as};
 
 use super::kernel::FusedKernel;
-use super::schedule::{Planner, Resolved, Role};
+use super::planner::{Planner, Resolved, Role};
 use crate::tensor::jaxpr::{Equation, Variable};
 
 /// Builds a fused kernel from equations that are added one by one.

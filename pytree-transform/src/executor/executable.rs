@@ -9,7 +9,6 @@ use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::elementwise::short::ShortProgram;
 use smallvec::SmallVec;
 
-use super::lent::Lent;
 use super::plan::{ordered, parts};
 use super::short;
 use super::stages::Stage;
@@ -191,4 +190,12 @@ impl Executable {
         values.fill(None);
         outputs
     }
+}
+
+/// How a program runs on inputs that the caller lends.
+pub(super) struct Lent {
+    /// The position of the step before which the caller releases its handles.
+    pub(super) release: usize,
+    /// The bytes that this step and the later ones need.
+    pub(super) needed: usize,
 }

@@ -9,17 +9,9 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::memory;
 
-use super::executable::Executable;
+use super::executable::{Executable, Lent};
 use super::step::Work;
 use crate::primitives::body::program::Slots;
-
-/// How a program runs on inputs that the caller lends.
-pub(super) struct Lent {
-    /// The position of the step before which the caller releases its handles.
-    release: usize,
-    /// The bytes that this step and the later ones need.
-    needed: usize,
-}
 
 /// Panics if the system does not grant this many bytes. Where a caller returns an error if memory is refused, unwinds to this caller.
 fn check_room(bytes: usize) {

@@ -8,6 +8,7 @@ mod executable;
 mod kernel;
 mod lent;
 mod plan;
+mod planner;
 mod products;
 mod schedule;
 mod short;

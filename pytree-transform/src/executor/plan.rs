@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pytree_kernels::base::threads;
 
 use super::kernel::FusedKernel;
+use super::planner::Scheduled;
 use super::products::join_products;
-use super::schedule::{Scheduled, schedule};
+use super::schedule::schedule;
 use super::stages::{Stage, arrange};
 use super::step::Work;
 use crate::tensor::jaxpr::{Jaxpr, Variable};

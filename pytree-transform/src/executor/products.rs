@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::kernel::followed;
-use super::schedule::Scheduled;
+use super::planner::Scheduled;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// Joins each product with the first step that reads its result, if this step is a kernel that can follow the product. The kernel

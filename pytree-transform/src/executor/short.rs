@@ -8,9 +8,9 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::short::{Register, ShortBuilder, ShortProgram};
 use smallvec::SmallVec;
 
-use crate::primitives::create::{Full, Iota};
+use crate::primitives::create::{Broadcast, Full, Iota};
 use crate::primitives::random::Threefry2x32;
-use crate::primitives::shape::{Broadcast, Reshape, Transpose};
+use crate::primitives::shape::{Reshape, Transpose};
 use crate::primitives::slice::{Concatenate, Reverse, Slice};
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{Equation, Jaxpr, constant_array};

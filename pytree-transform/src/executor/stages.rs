@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 
 use pytree_kernels::base::threads;
 
-use super::schedule::Scheduled;
+use super::planner::Scheduled;
 use crate::primitives::dot::product_of;
 use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Jaxpr, Variable};

@@ -12,8 +12,9 @@ use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use super::Executable;
+use super::planner::Scheduled;
 use super::products::join_products;
-use super::schedule::{Scheduled, schedule};
+use super::schedule::schedule;
 use crate::primitives::body::program::Slots;
 use crate::primitives::dot::dot_general;
 use crate::tensor::Tensor;

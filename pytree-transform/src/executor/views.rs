@@ -6,8 +6,8 @@ use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::fused::held_as;
 use pytree_kernels::loops::elementwise::{Elementwise, Unary};
 
-use crate::primitives::create::Full;
-use crate::primitives::shape::{Broadcast, Reshape};
+use crate::primitives::create::{Broadcast, Full};
+use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 /// A value that need not be stored in memory.

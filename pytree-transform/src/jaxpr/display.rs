@@ -6,8 +6,7 @@
 //! called twice is written once, before the outermost jaxpr, and calls refer to it by name.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use smallvec::SmallVec;
 

@@ -10,10 +10,10 @@ use pytree_kernels::loops::elementwise::Comparison;
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::sum_over;
-use crate::primitives::create;
+use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
-use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
+use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
 

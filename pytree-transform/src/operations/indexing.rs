@@ -9,8 +9,7 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::Comparison;
 
-pub(super) use self::plan::Plan;
-pub use self::take_modes::TakeMode;
+use self::plan::Bounds;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
 use crate::operations::reduce::wide_integers;
@@ -19,27 +18,9 @@ use crate::primitives::elementwise::compare;
 use crate::primitives::gather;
 use crate::tensor::Tensor;
 
-/// An index of one axis, for [`Tensor::index`]. [`ix!`](crate::ix) builds indices from numbers and ranges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Index {
-    /// Selects the element at this position and removes the axis. A negative position counts from the end.
-    At(isize),
-    /// Selects the elements from `start` to `end`. Negative bounds count from the end. As in NumPy, positions out of
-    /// range are omitted.
-    Range {
-        /// The first position of the range. `None` means 0.
-        start: Option<isize>,
-        /// The end of the range, included or excluded. [`Bound::Unbounded`] means the length of the axis.
-        end: Bound<isize>,
-        /// The distance between selected positions. With a negative step, the selection begins at the last element of
-        /// the range and runs backwards.
-        step: isize,
-    },
-    /// Selects all axes that no other index selects, like `...` in NumPy.
-    Ellipsis,
-    /// Inserts a new axis of length 1.
-    NewAxis,
-}
+pub use self::plan::Index;
+pub(super) use self::plan::Plan;
+pub use self::take_modes::TakeMode;
 
 /// A range with a step: `Step(0..6, 2)` is NumPy's `0:6:2`.
 ///
@@ -67,9 +48,6 @@ macro_rules! ix {
         [$($crate::indexing::Index::from($index)),*]
     };
 }
-
-/// The bounds of a range: its start and its end.
-type Bounds = (Option<isize>, Bound<isize>);
 
 fn from_bounds((start, end): Bounds, step: isize) -> Index {
     Index::Range { start, end, step }

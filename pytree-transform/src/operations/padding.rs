@@ -5,12 +5,13 @@ mod modes;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::shape::PerAxis;
 
-pub use self::modes::PadMode;
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
-use crate::primitives::elementwise::operators::Operand;
+use crate::primitives::elementwise::operand::Operand;
 use crate::primitives::slice;
 use crate::tensor::Tensor;
+
+pub use self::modes::PadMode;
 
 /// The padding of an axis in [`Tensor::pad`]: the pair `(low, high)`, or the triple `(low, high, interior)`.
 pub trait PadWidths {

@@ -7,7 +7,7 @@ use pytree_kernels::loops::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called};
 use crate::primitives::elementwise;
-use crate::primitives::elementwise::operators::{Operand, beside_each_other, check_quotient};
+use crate::primitives::elementwise::operand::{Operand, beside_each_other, check_quotient};
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;

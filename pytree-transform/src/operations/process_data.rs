@@ -5,8 +5,8 @@ use std::ops::Range;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
 
+use super::indexing::Index;
 use crate::base::error::{Mistake, TensorError};
-use crate::operations::indexing::Index;
 use crate::tensor::Tensor;
 use crate::tensor::device::{Mesh, PartitionSpec, Sharding, problems_of_spec, problems_of_tensor};
 

@@ -10,8 +10,8 @@ use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
-use crate::primitives::create;
-use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
+use crate::primitives::create::{self, broadcast_in_dim};
+use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of, axes_where, axis_of, new_axes_of, new_axis_of};
+use crate::primitives::create::broadcast_to;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
@@ -128,7 +129,7 @@ impl Tensor {
     #[panicking_twin(broadcast_to, Shape)]
     #[track_caller]
     pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
-        shape::broadcast_to(self, shape.as_ref())
+        broadcast_to(self, shape.as_ref())
     }
 
     /// Stacks tensors of equal shapes along a new axis, which is axis `axis` of the result. The tensors may be

@@ -11,14 +11,15 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::Binary;
 
-use self::scattered::Scattered;
+use self::scattered::{Scattered, Update};
+use super::indexing::Index;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
-use crate::operations::indexing::{Index, Indices, Plan};
+use crate::operations::indexing::{Indices, Plan};
+use crate::primitives::create::broadcast_to;
 use crate::primitives::elementwise::binary;
-use crate::primitives::elementwise::operators::Operand;
+use crate::primitives::elementwise::operand::Operand;
 use crate::primitives::gather::take;
-use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 
@@ -37,15 +38,6 @@ enum Selection {
     Basic(Vec<Index>),
     /// Indices along an axis, in the user's notation. Negative indices and a negative axis count from the end.
     Indices(Tensor, isize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Update {
-    Set,
-    Add,
-    Multiply,
-    Min,
-    Max,
 }
 
 impl Tensor {

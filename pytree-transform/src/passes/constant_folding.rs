@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
 
-use crate::primitives::create::Full;
-use crate::primitives::shape::known_scalar;
+use crate::primitives::create::{Full, known_scalar};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::{Tensor, evaluation};
 

@@ -10,8 +10,7 @@ use pytree_kernels::loops::elementwise::{Binary, Elementwise};
 use pytree_kernels::loops::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
-use crate::primitives::create::Full;
-use crate::primitives::shape::known_scalar;
+use crate::primitives::create::{Full, known_scalar};
 use crate::primitives::slice::Concatenate;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;

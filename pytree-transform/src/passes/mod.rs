@@ -8,6 +8,7 @@
 mod common_subexpressions;
 mod constant_folding;
 mod constraints;
+mod host;
 mod joined_parts;
 mod joined_sums;
 mod loop_constants;
@@ -19,6 +20,7 @@ mod simplify;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::host::optimize_for_host;
 pub(crate) use self::joined_sums::joined_sums;
 pub use self::pipeline::each_pass;
-pub(crate) use self::pipeline::{optimize, optimize_for_host};
+pub(crate) use self::pipeline::optimize;

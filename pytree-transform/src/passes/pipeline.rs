@@ -3,10 +3,7 @@
 use crate::jaxpr::debug_verify;
 use crate::passes::common_subexpressions::common_subexpressions;
 use crate::passes::constant_folding::constant_folding;
-use crate::passes::constraints::without_constraints;
 use crate::passes::joined_parts::joined_parts;
-use crate::passes::loop_constants::laid_out_loop_constants;
-use crate::passes::quantized_weights::quantized_weights;
 use crate::passes::simplify::simplify;
 use crate::tensor::jaxpr::Jaxpr;
 
@@ -30,16 +27,6 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
         debug_verify(&optimized, name);
         optimized
     })
-}
-
-/// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, with products that read
-/// quantized weights as they are stored, with constants of loops that are laid out before the loop, and with fewer equations.
-pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
-    let jaxpr = quantized_weights(without_constraints(jaxpr));
-    debug_verify(&jaxpr, "products with quantized weights");
-    let jaxpr = laid_out_loop_constants(jaxpr);
-    debug_verify(&jaxpr, "the layout of constants of loops");
-    optimize(jaxpr)
 }
 
 /// Returns the jaxpr after each compiler pass alone, and after all passes in order, each with a name. Use it to see which pass

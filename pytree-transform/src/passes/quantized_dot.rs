@@ -6,7 +6,7 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::dot::DotGeneral;
 
-use crate::primitives::shape::Broadcast;
+use crate::primitives::create::Broadcast;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,

@@ -16,8 +16,9 @@ use smallvec::smallvec;
 use super::quantized_dot::QuantizedDot;
 use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
+use crate::primitives::create::Broadcast;
 use crate::primitives::gather::Take;
-use crate::primitives::shape::{Broadcast, Reshape};
+use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

@@ -27,9 +27,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::replacements::Replacements;
 use crate::primitives::convert::Convert;
-use crate::primitives::create::Full;
+use crate::primitives::create::{Broadcast, Full, known_scalar};
 use crate::primitives::reduce::Sum;
-use crate::primitives::shape::{Broadcast, Reshape, Transpose, known_scalar};
+use crate::primitives::shape::{Reshape, Transpose};
 use crate::primitives::slice::{Concatenate, Slice};
 use crate::primitives::tangent::WithTangent;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};

@@ -21,10 +21,10 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, alone,
+    Primitive, Signature, Signatures, WithInputs, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{Recorder, bind, on_tape};
+use crate::tensor::trace::{Recorder, alone, bind, on_tape};
 
 /// A call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

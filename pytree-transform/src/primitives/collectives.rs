@@ -11,33 +11,34 @@
 pub(crate) mod permute;
 pub(crate) mod processes;
 pub(crate) mod scatter;
+mod shared;
 
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_base::bug::{bug, expect_next};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::Shape;
 use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::reduction::Reduction;
 use smallvec::{SmallVec, smallvec};
 
-pub(crate) use self::permute::{all_to_all, ppermute};
-use self::scatter::ReduceScatter;
-pub(crate) use self::scatter::reduce_scatter;
+use self::shared::{Names, lower_reduction, sum_of_examples, unknown_axis};
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare;
-use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
+use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, LinearPrimitive, Lowered,
-    LoweredOne, Outputs, Primitive, WithTangents, alone, not_linear, one, take as only_operands,
+    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, LoweredOne, Outputs,
+    Primitive, WithTangents, not_linear, one, take as only_operands,
 };
-use crate::tensor::stablehlo::{Block, Bound, Value, table};
-use crate::tensor::trace::{axis_length, bind_one};
+use crate::tensor::stablehlo::{Block, Bound, Value};
+use crate::tensor::trace::{alone, bind_one};
+
+pub(crate) use self::permute::{all_to_all, ppermute};
+pub(crate) use self::scatter::all_gather;
+pub(crate) use self::scatter::reduce_scatter;
 
 /// Sums over all examples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,69 +52,10 @@ pub(crate) struct PMax {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
-/// Stacks the tensors of all examples of a batch along a new axis.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AllGather {
-    pub(crate) name: [AxisName; 1],
-    pub(crate) axis: usize,
-    pub(crate) length: usize,
-}
-
 /// Returns the position of the current example along the batch axis, as an i32 without axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
-}
-
-/// Panics because a collective is evaluated, although its axis is not an axis of a mesh of processes.
-fn unbound(primitive: &dyn Primitive) -> ! {
-    bug(format_args!(
-        "`{}` to be evaluated only on a mesh of processes, and otherwise handled by the trace level of its axis",
-        primitive.name()
-    ))
-}
-
-/// The names of batch axes as displayed in a jaxpr, for instance `('i', 'j')`.
-pub(super) struct Names<'a>(pub(super) &'a [AxisName]);
-
-impl fmt::Display for Names<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, name) in self.0.iter().enumerate() {
-            write!(f, "{}'{name}'", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
-}
-
-/// Returns the sum over the examples of a batch. Without a batch axis, all examples have the same tensor.
-#[track_caller]
-fn sum_of_examples(operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Tensor {
-    match axis {
-        Some(axis) => or_panic(reduce::sum(operand, &[axis])),
-        None => operand * Tensor::constant(operand.dtype(), batch.size as f64),
-    }
-}
-
-/// Returns an error if an axis of the operand does not have one slice for each of the `length` examples.
-fn check_slices(
-    operation: &'static str,
-    operand: &AbstractArray,
-    axis: usize,
-    (name, length): (&AxisName, usize),
-) -> Result<(), TensorError> {
-    match operand.shape.get(axis) {
-        None => Err(TensorError::axis(operation, operand, axis)),
-        Some(&found) if found != length => Err(TensorError::shape(
-            operation,
-            &[operand],
-            format!(
-                "axis {axis} has length {found}, but the batch axis `{name}` has length {length}"
-            ),
-            "pass a tensor whose axis has one element for each example, or reshape the tensor first",
-        )),
-        Some(_) => Ok(()),
-    }
 }
 
 fn without(names: &[AxisName], batch: &BatchAxis) -> SmallVec<[AxisName; 1]> {
@@ -151,43 +93,11 @@ pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, Tenso
     )
 }
 
-/// Returns the tensors of all examples, stacked along a new axis.
-#[track_caller]
-pub(crate) fn all_gather(
-    operand: &Tensor,
-    name: &AxisName,
-    axis: usize,
-) -> Result<Tensor, TensorError> {
-    let length = axis_length("all_gather", name)?;
-    let name = [name.clone()];
-    bind_one(&AllGather { name, axis, length }, &[operand])
-}
-
 /// Returns the position of the current example along the named batch axis, as an i32 without axes.
 #[track_caller]
 pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     let name = [name.clone()];
     bind_one(&AxisIndex { name }, &[])
-}
-
-/// Returns the groups of replicas whose values are combined over the named axes.
-fn lower_groups(
-    block: &Block<'_>,
-    operands: &[Value],
-    names: &[AxisName],
-) -> Result<Vec<Vec<usize>>, TensorError> {
-    let groups = block.mesh().groups(names);
-    groups.ok_or_else(|| unknown_axis(block, operands, names))
-}
-
-/// Returns the error for a named axis that is not an axis of the module's replicas.
-fn unknown_axis(block: &Block<'_>, operands: &[Value], names: &[AxisName]) -> TensorError {
-    let problem = format!(
-        "the jaxpr does not store the length of an axis of {}",
-        Names(names)
-    );
-    let fix = "record the function inside of the `vmap` that names the axis";
-    block.refused(operands, problem, fix)
 }
 
 /// Combines the values of all replicas that differ only in their positions on the named axes.
@@ -205,29 +115,6 @@ fn lower_all_reduce(
         result,
         names,
     )
-}
-
-/// Writes an operation between the replicas that differ only in their positions on the named axes. `operation` is the
-/// name of the operation, its attributes before the groups, and the name of the operation that combines two elements.
-fn lower_reduction(
-    block: &mut Block<'_>,
-    operation: (&str, &str, &str),
-    operand: &Value,
-    result: AbstractArray,
-    names: &[AxisName],
-) -> Result<Value, TensorError> {
-    let (name, attributes, combine) = operation;
-    let groups = lower_groups(block, std::slice::from_ref(operand), names)?;
-    let attributes = format_args!("{attributes}replica_groups = {}", table(&groups));
-    let element = AbstractArray::new(operand.dtype(), []);
-    let results =
-        block.operation_with_regions(name, &[operand], attributes, [result], |block| {
-            block.region([element.clone(), element], |block, pair| {
-                Ok(vec![block.binary(combine, &pair[0], &pair[1])])
-            })
-        })?;
-    let mut results = results.into_iter();
-    Ok(expect_next(&mut results, "the result of an operation"))
 }
 
 impl LinearPrimitive for PSum {
@@ -350,83 +237,6 @@ impl Primitive for PMax {
 
     fn axis_names(&self) -> &[AxisName] {
         &self.names
-    }
-}
-
-impl LinearPrimitive for AllGather {
-    fn name(&self) -> &'static str {
-        "all_gather"
-    }
-
-    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        let mut result = operand.clone();
-        if self.axis > result.rank() {
-            return Err(TensorError::axis("all_gather", &result, self.axis));
-        }
-        result.shape.insert(self.axis, self.length);
-        Ok(result)
-    }
-
-    fn evaluate(&self, operand: Arc<Array>) -> Array {
-        processes::gathered(self, &operand, &self.name[0], self.axis)
-    }
-
-    fn accepts_narrow(&self) -> bool {
-        true
-    }
-
-    /// Sums the cotangents of all examples, of which each example keeps the slice at its own position.
-    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
-        let scatter = ReduceScatter {
-            name: self.name.clone(),
-            axis: self.axis,
-            length: self.length,
-        };
-        or_panic(scatter.apply(cotangent))
-    }
-
-    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
-        let operand = or_panic(move_axis(operand, axis, 0));
-        let gather = Self {
-            axis: self.axis + 1,
-            ..self.clone()
-        };
-        (or_panic(gather.apply(&operand)), 0)
-    }
-
-    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne {
-        let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
-        let mut shape = Shape::from(operand.shape());
-        shape.insert(self.axis, 1);
-        let part = block.reshaped(operand, &shape);
-        let attributes = format_args!(
-            "all_gather_dim = {} : i64, replica_groups = {}",
-            self.axis,
-            table(&groups)
-        );
-        Ok(block.operation("stablehlo.all_gather", &[&part], attributes, result.clone()))
-    }
-
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
-        write!(
-            f,
-            "all_gather_dimension={} axis_name={names} axis_size={}",
-            self.axis, self.length
-        )
-    }
-
-    fn axis_names(&self) -> &[AxisName] {
-        &self.name
-    }
-
-    fn axis_length(&self) -> Option<usize> {
-        Some(self.length)
-    }
-
-    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
-        let all = or_panic(batch_axis_first(operand, axis, batch.size));
-        (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
 }
 

@@ -24,17 +24,8 @@ use crate::tensor::primitive::{
     Primitive, WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
-/// Applies a [`Convolution`] to an input and a kernel.
-#[track_caller]
-pub(crate) fn convolve(
-    convolution: &Convolution,
-    input: &Tensor,
-    kernel: &Tensor,
-) -> Result<Tensor, TensorError> {
-    bind_one(convolution, &[input, kernel])
-}
+pub(crate) use self::rules::convolve;
 
 /// Returns whether each axis of an array of rank `rank` occurs exactly once.
 fn are_all(axes: &Axes, rank: usize) -> bool {

@@ -1,25 +1,25 @@
-//! Primitives that create tensors without operands. Under `jit` these primitives are recorded, so the tensors are not
-//! stored as constants.
+//! Primitives that create tensors without operands, and broadcasts: a broadcast number is created, and a tensor that is created on a
+//! device is a broadcast number. Under `jit` these primitives are recorded, so the tensors are not stored as constants.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use pytree_kernels::base::array::{Array, Operands, fits_memory};
+use pytree_kernels::base::data::Data;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::base::shape::Shape;
+use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::create;
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::shape::broadcast_to;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, one,
+    WithTangents, one,
 };
 use crate::tensor::scalar::Scalar;
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind_one, is_staging};
+use crate::tensor::trace::{alone, bind_one, is_staging};
 use crate::tensor::{Tensor, device};
 
 /// Creates a tensor whose elements all equal one value.
@@ -249,6 +249,68 @@ impl Primitive for Iota {
             Tuple(&self.shape),
             self.axis
         )
+    }
+}
+
+/// Maps axis `i` of the operand to axis `axes[i]` of the result. Repeats the operand along the other axes of the
+/// result, and along axes of length 1. Equivalent to `lax.broadcast_in_dim`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Broadcast {
+    pub(crate) shape: Shape,
+    pub(crate) axes: AxisList,
+}
+
+/// Applies [`Broadcast`] to a tensor, or returns the tensor itself if nothing changes.
+#[track_caller]
+pub(crate) fn broadcast_in_dim(
+    operand: &Tensor,
+    shape: &[usize],
+    axes: &[usize],
+) -> Result<Tensor, TensorError> {
+    if operand.shape() == shape && is_identity(axes) {
+        return Ok(operand.clone());
+    }
+    // Create a `full` instead of a broadcast, because under `jit` a recorded `full` stores only its value. A broadcast
+    // constant would be stored with all its elements.
+    if let Some(value) = known_scalar(operand) {
+        return full(operand.dtype(), shape, value);
+    }
+    bind_one(
+        &Broadcast {
+            shape: Shape::from(shape),
+            axes: AxisList::from_slice(axes),
+        },
+        &[operand],
+    )
+}
+
+/// Broadcasts a tensor to a shape by NumPy's rule: the tensor's axes align with the trailing axes of the shape.
+#[track_caller]
+pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
+    let Some(missing) = shape.len().checked_sub(operand.rank()) else {
+        return Err(TensorError::shape(
+            "broadcast",
+            &[operand.info()],
+            format!("the tensor has more axes than the shape {shape:?}"),
+            "remove axes with `squeeze`, or sum over them",
+        ));
+    };
+    let axes: AxisList = (missing..shape.len()).collect();
+    broadcast_in_dim(operand, shape, &axes)
+}
+
+pub(super) fn is_identity(axes: &[usize]) -> bool {
+    axes.iter()
+        .enumerate()
+        .all(|(position, &axis)| position == axis)
+}
+
+/// Returns the value of a concrete tensor without axes, if an f64 represents it exactly.
+pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
+    let array = operand.array().filter(|_| operand.rank() == 0)?;
+    match array.data() {
+        Data::I64(elements) if elements[0].unsigned_abs() >= 1 << 53 => None,
+        data => data.to_f64().first().copied(),
     }
 }
 

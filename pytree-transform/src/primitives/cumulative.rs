@@ -10,15 +10,17 @@ use pytree_kernels::loops::cumulative::{self, Cumulation, Run};
 use pytree_kernels::loops::elementwise::Binary;
 use smallvec::smallvec;
 
+use super::slice::slice;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{binary, log_add_exp};
 use crate::primitives::shape::{batched_axis, reshape};
-use crate::primitives::slice::{concatenate, reverse, slice};
+use crate::primitives::slice::{concatenate, reverse};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
+use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, LinearPrimitive,
-    Lowered, LoweredOne, Outputs, Primitive, WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, LoweredOne,
+    Outputs, Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;

@@ -13,10 +13,10 @@ use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, take,
+    WithTangents, not_linear, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind;
+use crate::tensor::trace::{alone, bind};
 
 /// Applies Threefry-2x32 with 20 rounds elementwise: maps two words of a key and two words of a counter to two words of
 /// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).

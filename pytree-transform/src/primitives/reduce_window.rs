@@ -8,29 +8,32 @@ mod lowering;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::fmt;
 use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::loops::reduce_window::{self, Window};
 use pytree_kernels::loops::reduction::Extremum;
 use pytree_kernels::loops::sliding::Sliding;
 
 use self::selection::{Direction, SelectAndAdd};
+use self::windows::{apart, batched, result, write};
+use super::slice::inserted;
 use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::{Pairs, Tuple};
+use crate::base::text_layout::Tuple;
 use crate::primitives::create;
-use crate::primitives::slice::inserted;
 use crate::tensor::Tensor;
+use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, LinearPrimitive,
-    Lowered, LoweredOne, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, LoweredOne,
+    Outputs, Primitive, WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{alone, bind_one};
 
 /// Adds the elements of each window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,75 +70,6 @@ pub(crate) fn extremum_of_windows(
     window: Window,
 ) -> Result<Tensor, TensorError> {
     bind_one(&ReduceWindowExtremum { extremum, window }, &[operand])
-}
-
-/// Returns the dtype and shape of the result, which has one element for each window. Returns an error if the
-/// windows do not fit the operand.
-fn result(
-    window: &Window,
-    operation: &'static str,
-    operand: &AbstractArray,
-    base_dilation: Option<&[usize]>,
-) -> Result<AbstractArray, TensorError> {
-    if operand.dtype == DType::Bool {
-        return Err(TensorError::dtype(operation, &[operand], "numbers"));
-    }
-    let ones: PerAxis = operand.shape.iter().map(|_| 1).collect();
-    let dilation = base_dilation.unwrap_or(&ones);
-    match window.result_shape(&operand.shape, dilation) {
-        Some(shape) => Ok(AbstractArray {
-            dtype: operand.dtype,
-            shape,
-        }),
-        None => Err(TensorError::shape(
-            operation,
-            &[operand],
-            format!(
-                "windows of size {:?} with the strides {:?}, the padding {:?} and the dilation {dilation:?} do not fit the tensor",
-                window.dimensions,
-                window.strides,
-                &window.padding[..]
-            ),
-            "for each axis, pass a size and a stride above 0, and a padding that removes at most the length of the axis",
-        )),
-    }
-}
-
-/// Returns the windows of a tensor with a new batch axis at position `batch`.
-fn batched(window: &Window, batch: usize) -> Window {
-    Window {
-        dimensions: inserted(&window.dimensions, batch, 1),
-        strides: inserted(&window.strides, batch, 1),
-        padding: inserted(&window.padding, batch, (0, 0)),
-    }
-}
-
-/// Returns the axes along which each window has one element, and each element one window.
-fn apart(window: &Window) -> impl Iterator<Item = usize> {
-    (0..window.dimensions.len()).filter(|&axis| {
-        (
-            window.dimensions[axis],
-            window.strides[axis],
-            window.padding[axis],
-        ) == (1, 1, (0, 0))
-    })
-}
-
-/// Returns the division of two operands along such an axis.
-fn division_of_pair(window: &Window, operand: &AbstractArray) -> Option<Division> {
-    let mut division = Division::along(operand, apart(window))?;
-    division.operands.push(Some(division.result));
-    Some(division)
-}
-
-fn write(window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(
-        f,
-        "padding={} window_dimensions={} window_strides={}",
-        Pairs(&window.padding),
-        Tuple(&window.dimensions),
-        Tuple(&window.strides)
-    )
 }
 
 impl LinearPrimitive for ReduceWindowSum {

@@ -4,14 +4,12 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::loops::elementwise;
-use pytree_kernels::loops::elementwise::Elementwise;
+use pytree_kernels::loops::elementwise::{self, Elementwise};
 use smallvec::smallvec;
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::create;
+use crate::primitives::create::{self, broadcast_to, known_scalar};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
-use crate::primitives::shape::{broadcast_to, known_scalar};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

@@ -4,27 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, row_major_strides};
-use pytree_kernels::base::data::Data;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
 use pytree_kernels::loops::strided::{gather, joined_axes};
 use smallvec::smallvec;
 
+use super::create::{Broadcast, broadcast_in_dim, is_identity};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::{create, reduce};
+use crate::primitives::reduce;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
+use crate::tensor::linear_primitive::LinearPrimitive;
+use crate::tensor::primitive::LoweredOne;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
-
-/// Maps axis `i` of the operand to axis `axes[i]` of the result. Repeats the operand along the other axes of the
-/// result, and along axes of length 1. Equivalent to `lax.broadcast_in_dim`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Broadcast {
-    pub(crate) shape: Shape,
-    pub(crate) axes: AxisList,
-}
 
 /// Reinterprets the elements in row-major order with another shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,45 +29,6 @@ pub(crate) struct Reshape {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transpose {
     pub(crate) permutation: AxisList,
-}
-
-/// Applies [`Broadcast`] to a tensor, or returns the tensor itself if nothing changes.
-#[track_caller]
-pub(crate) fn broadcast_in_dim(
-    operand: &Tensor,
-    shape: &[usize],
-    axes: &[usize],
-) -> Result<Tensor, TensorError> {
-    if operand.shape() == shape && is_identity(axes) {
-        return Ok(operand.clone());
-    }
-    // Create a `full` instead of a broadcast, because under `jit` a recorded `full` stores only its value. A broadcast
-    // constant would be stored with all its elements.
-    if let Some(value) = known_scalar(operand) {
-        return create::full(operand.dtype(), shape, value);
-    }
-    bind_one(
-        &Broadcast {
-            shape: Shape::from(shape),
-            axes: AxisList::from_slice(axes),
-        },
-        &[operand],
-    )
-}
-
-/// Broadcasts a tensor to a shape by NumPy's rule: the tensor's axes align with the trailing axes of the shape.
-#[track_caller]
-pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
-    let Some(missing) = shape.len().checked_sub(operand.rank()) else {
-        return Err(TensorError::shape(
-            "broadcast",
-            &[operand.info()],
-            format!("the tensor has more axes than the shape {shape:?}"),
-            "remove axes with `squeeze`, or sum over them",
-        ));
-    };
-    let axes: AxisList = (missing..shape.len()).collect();
-    broadcast_in_dim(operand, shape, &axes)
 }
 
 /// Reshapes a tensor in row-major order, or returns the tensor itself if it already has the shape.
@@ -158,21 +112,6 @@ pub(crate) fn check_positions(
         format!("the position {last} of axis {axis} does not fit i32, the type of the result"),
         "split the axis into shorter axes with `.reshape(…)`",
     ))
-}
-
-fn is_identity(axes: &[usize]) -> bool {
-    axes.iter()
-        .enumerate()
-        .all(|(position, &axis)| position == axis)
-}
-
-/// Returns the value of a concrete tensor without axes, if an f64 represents it exactly.
-pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
-    let array = operand.array().filter(|_| operand.rank() == 0)?;
-    match array.data() {
-        Data::I64(elements) if elements[0].unsigned_abs() >= 1 << 53 => None,
-        data => data.to_f64().first().copied(),
-    }
 }
 
 impl LinearPrimitive for Broadcast {

@@ -12,7 +12,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::device::{PartitionSpec, problems_of};
-use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
+use crate::tensor::linear_primitive::LinearPrimitive;
+use crate::tensor::primitive::LoweredOne;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 

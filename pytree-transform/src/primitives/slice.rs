@@ -2,6 +2,7 @@
 
 mod concatenate;
 mod pad;
+mod part;
 mod update;
 
 use std::fmt;
@@ -9,59 +10,28 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::{Array, row_major_strides};
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
+use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::strided::gather;
-use smallvec::SmallVec;
 
-pub(crate) use self::concatenate::{Concatenate, concatenate};
-pub(crate) use self::pad::pad;
-pub(crate) use self::update::{update_slice, window};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::shape::{batch_axis_first, batched_axis};
+use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{LinearPrimitive, LoweredOne};
+use crate::tensor::linear_primitive::LinearPrimitive;
+use crate::tensor::primitive::LoweredOne;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Along each axis, selects every `stride`-th element from `start` up to, but not including, `limit`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slice {
-    pub(crate) start: PerAxis,
-    pub(crate) limit: PerAxis,
-    pub(crate) stride: PerAxis,
-}
+pub(crate) use self::concatenate::{Concatenate, concatenate};
+pub(crate) use self::pad::pad;
+pub(in crate::primitives) use self::part::inserted;
+pub(crate) use self::part::{Slice, slice};
+pub(crate) use self::update::{update_slice, window};
 
 /// Reverses the elements along some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reverse {
     pub(crate) axes: AxisList,
-}
-
-/// Applies [`Slice`] to a tensor, or returns the tensor itself if the slice contains all elements.
-#[track_caller]
-pub(crate) fn slice(
-    operand: &Tensor,
-    start: &[usize],
-    limit: &[usize],
-    stride: &[usize],
-) -> Result<Tensor, TensorError> {
-    // A stride longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
-    let longest = |axis: usize| operand.shape().get(axis).map_or(1, |&length| length.max(1));
-    let slice = Slice {
-        start: PerAxis::from_slice(start),
-        limit: PerAxis::from_slice(limit),
-        stride: (0..stride.len())
-            .map(|axis| stride[axis].min(longest(axis)))
-            .collect(),
-    };
-    if operand.shape() == limit
-        && start.iter().all(|&start| start == 0)
-        && stride.iter().all(|&stride| stride == 1)
-    {
-        return Ok(operand.clone());
-    }
-    bind_one(&slice, &[operand])
 }
 
 /// Reverses the elements along `axes`, or returns the tensor itself if there are no axes.
@@ -76,15 +46,6 @@ pub(crate) fn reverse(operand: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
         },
         &[operand],
     )
-}
-
-impl Slice {
-    fn result_shape(&self) -> Shape {
-        let bounds = self.start.iter().zip(&self.limit).zip(&self.stride);
-        bounds
-            .map(|((&start, &limit), &stride)| (limit - start).div_ceil(stride))
-            .collect()
-    }
 }
 
 impl LinearPrimitive for Slice {
@@ -187,27 +148,6 @@ impl LinearPrimitive for Slice {
             write!(f, " strides={}", Tuple(stride))
         }
     }
-}
-
-/// Returns a tensor that has a batch axis. A tensor without a batch axis is repeated `size` times along a new first
-/// axis.
-fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
-    if axis.is_some() {
-        Ok(operand.clone())
-    } else {
-        batch_axis_first(operand, None, size)
-    }
-}
-
-/// Returns a copy of `numbers` with `number` inserted at the position `place`.
-pub(in crate::primitives) fn inserted<T: Copy>(
-    numbers: &SmallVec<[T; 4]>,
-    place: usize,
-    number: T,
-) -> SmallVec<[T; 4]> {
-    let mut numbers = numbers.clone();
-    numbers.insert(place, number);
-    numbers
 }
 
 impl LinearPrimitive for Reverse {

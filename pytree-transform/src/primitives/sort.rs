@@ -13,10 +13,10 @@ use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, one, take,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{alone, bind_one};
 
 /// Returns the sorted elements of a tensor along an axis, or their indices as i32, or the first of them. The sort is stable. NaN is the
 /// greatest value.

@@ -11,7 +11,7 @@ use pytree_kernels::base::bits::{Bits, with_bits};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::trace::check_creation;
 
 impl Tensor {

@@ -12,12 +12,11 @@ use pytree_kernels::base::data::Data;
 
 use self::numbers::{Format, Style, f16_text, item, scalar};
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 const LINE_WIDTH: usize = 75;
 const THRESHOLD: usize = 1000;
 const EDGE_ITEMS: usize = 3;
-const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
     /// Writes the elements like NumPy's `str`. For a traced tensor, writes its transformation, dtype and shape.
@@ -33,6 +32,15 @@ impl fmt::LowerExp for Tensor {
     /// Writes the elements like `Display`, with an exponent for each element.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_display(self, f, true)
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tracer() {
+            None => write_debug(self, f),
+            Some(tracer) => write!(f, "Traced<{}>({})", tracer.transformation(), tracer.info),
+        }
     }
 }
 

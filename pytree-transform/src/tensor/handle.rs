@@ -7,8 +7,7 @@ use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
 use pytree_core::{ArrayLeaf, MappedAxis};
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::array::{Array, fits_memory};
-use pytree_kernels::base::data::with_type;
-use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType};
+use pytree_kernels::base::dtype::{AbstractArray, ArrayElement, DType, with_type};
 
 use crate::base::error::TensorError;
 use crate::base::nested::TensorElement;
@@ -385,19 +384,6 @@ pytree_base::conversions! { Tensor:
     [T: TensorElement, D: Dimension] ndarray::ArrayView<'_, T, D>,
         |array| Self::from_array(Array::new(array.shape(), array.iter().copied().collect()));
     [T: TensorElement] T, |value| Self::scalar(value);
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Handle::Concrete(_) | Handle::OnDevice(_) => {
-                crate::tensor::display::write_debug(self, f)
-            }
-            Handle::Traced(tracer) => {
-                write!(f, "Traced<{}>({})", tracer.transformation(), tracer.info)
-            }
-        }
-    }
 }
 
 impl PartialEq for Tensor {

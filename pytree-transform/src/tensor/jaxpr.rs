@@ -5,6 +5,7 @@
 //! line of the user's program that recorded it.
 
 mod builder;
+mod variable;
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -17,32 +18,13 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-pub(crate) use self::builder::Builder;
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic, or_too_large};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{Outputs, Primitive};
+use crate::tensor::handle::Tensor;
+use crate::tensor::primitive::Primitive;
 
-/// A variable of a jaxpr, identified by its position in the list of all variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Variable(pub(crate) u32);
-
-impl Variable {
-    /// Returns the variable at a position in the list of all variables. The position fits into 32 bits, because 2^32
-    /// variables would need over 100 GB.
-    pub(crate) fn at(position: usize) -> Self {
-        match u32::try_from(position) {
-            Ok(position) => Self(position),
-            Err(_) => bug(format_args!(
-                "fewer than 2^32 variables in a jaxpr, found {position}"
-            )),
-        }
-    }
-
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+pub(crate) use self::builder::Builder;
+pub(crate) use self::variable::Variable;
 
 /// The expected numbers of values while a jaxpr runs, as panic messages name them after a library bug. If a value were
 /// missing, all later values would be assigned to the wrong variables.
@@ -362,13 +344,6 @@ impl Jaxpr {
 }
 
 impl Equation {
-    /// Applies the operation to tensors, which may belong to any trace levels.
-    pub(crate) fn apply(&self, operands: &[&Tensor]) -> Outputs<Tensor> {
-        crate::tensor::trace::at_line(self.line, || {
-            or_panic(crate::tensor::trace::bind(&*self.primitive, operands))
-        })
-    }
-
     /// Returns the parameters of the operation if its primitive has the type `P`.
     pub(crate) fn parameters<P: 'static>(&self) -> Option<&P> {
         let primitive: &dyn Any = &*self.primitive;

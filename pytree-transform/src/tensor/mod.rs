@@ -7,6 +7,7 @@ mod display;
 pub(crate) mod evaluation;
 mod handle;
 pub(crate) mod jaxpr;
+pub(crate) mod linear_primitive;
 mod nested;
 pub(crate) mod primitive;
 pub(crate) mod scalar;

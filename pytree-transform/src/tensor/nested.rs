@@ -4,7 +4,7 @@ use pytree_kernels::base::array::Array;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::nested::{NestedArray, numbers_of, shape_of};
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 impl Tensor {
     /// Makes a tensor from nested vectors or arrays, like [`Tensor::from`]. Each level of nesting becomes one axis.

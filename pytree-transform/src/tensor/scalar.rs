@@ -7,7 +7,7 @@ use std::fmt;
 use pytree_base::for_each_element_type;
 use pytree_kernels::base::dtype::DType;
 
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 /// A Rust number or bool, for instance the value of [`Tensor::full`]. Every primitive type of at most 64 bits converts
 /// to it.

@@ -8,8 +8,8 @@ use pytree_base::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::or_panic;
-use crate::tensor::Tensor;
 use crate::tensor::device::on_host;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in, suspended};
 

@@ -2,7 +2,7 @@
 
 use pytree_core::{PytreeOf, TreeDef, TreeError, graph, not_rebuilt};
 
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 /// A pytree whose leaves are all tensors. Transformations take and return these pytrees.
 #[diagnostic::on_unimplemented(

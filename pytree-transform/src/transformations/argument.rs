@@ -1,6 +1,5 @@
 //! The argument of a function that is differentiated: its leaves, flags that mark the differentiated leaves, and the
 //! gradient.
-
 use std::panic::Location;
 
 use pytree_base::bug::{bug, expect_next};
@@ -8,7 +7,6 @@ use pytree_core::{Filter, LeafKind, SelectPart, Tree, TreeDef};
 
 use crate::tensor::Tensor;
 use crate::transformations::aliasing::conflicts;
-use crate::transformations::grad::Gradient;
 
 /// A flattened argument of a function that is differentiated.
 #[derive(Debug)]
@@ -124,3 +122,7 @@ impl Argument {
         }
     }
 }
+
+/// The type of the gradient with respect to an `M`: a tensor if `M` is a tensor, a tuple if `M` is a tuple, and a
+/// [`Partition`](pytree_core::Partition) for every other type.
+pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;

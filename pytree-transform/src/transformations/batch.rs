@@ -11,7 +11,8 @@ use pytree_core::{KeyPath, TreeDef};
 
 use crate::base::axis_names::AxisName;
 use crate::base::error::or_panic;
-use crate::primitives::shape::{broadcast_in_dim, move_axis};
+use crate::primitives::create::broadcast_in_dim;
+use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::Trace;

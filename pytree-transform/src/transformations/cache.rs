@@ -11,15 +11,12 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use pytree_core::boundary::{Outcome, References, Visited};
-
-use pytree_core::TreeDef;
 use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
 
+use super::signature::Signature;
 use crate::base::error::or_panic;
 use crate::base::sync::RwLock;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,11 +24,10 @@ use crate::executor::Executable;
 use crate::jaxpr::run_checked;
 use crate::primitives::body::Body;
 use crate::primitives::body::program::Slots;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
 use crate::tensor::device::{self, Device};
 use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::trace::{axis_length, bound_length};
+use crate::tensor::{Tensor, checks};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::Origin;
 use crate::transformations::tracing::{Asked, Tracing};
@@ -45,28 +41,6 @@ const NEWEST: usize = 4;
 /// Releases the operands of a program, which the caller lends: replaces the leaves of its arguments by placeholders, which are the leaves
 /// that remain if the program fails later.
 pub(crate) type Release<'a> = &'a mut dyn FnMut(Vec<Tensor>);
-
-/// The key of an entry: the argument's structure, shapes and dtypes.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Signature {
-    pub(crate) treedef: TreeDef,
-    pub(crate) infos: Vec<AbstractArray>,
-}
-
-impl Signature {
-    /// Returns whether the leaves have the shapes and dtypes of this signature.
-    fn is_of(&self, leaves: &[&Tensor]) -> bool {
-        let mut pairs = leaves.iter().zip(&self.infos);
-        leaves.len() == self.infos.len() && pairs.all(|(leaf, info)| leaf.info() == info)
-    }
-
-    fn hashed(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.treedef.hash(&mut hasher);
-        self.infos.hash(&mut hasher);
-        hasher.finish()
-    }
-}
 
 /// An entry of the cache: the compiled program of a function for one signature.
 pub(crate) struct Entry {

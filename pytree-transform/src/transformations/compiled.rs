@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pytree_base::bug::expect_some;
 use pytree_core::boundary::{Attempts, Outcome, References, Visited, flatten_visited};
 use pytree_core::level::has_read_captured;
-
 use pytree_core::{TreeDef, TreeError, Unrepeated};
 use pytree_kernels::base::array::Array;
 
@@ -22,12 +21,13 @@ use crate::tensor::device::{self, Device};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
-use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Release, Signature};
+use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Release};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::{Ending, Known, Origin, TracedCall, call_inside};
 use crate::transformations::placed::Place;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
+use crate::transformations::signature::Signature;
 
 /// A function and the cache of its programs.
 ///

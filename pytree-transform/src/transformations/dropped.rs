@@ -15,8 +15,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use crate::base::warning::{WarningKind, warn};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
-use crate::transformations::cache::Signature;
 use crate::transformations::function::Origin;
+use crate::transformations::signature::Signature;
 
 /// The maximum number of states that the warning names.
 const SHOWN: usize = 4;

@@ -9,6 +9,7 @@ use pytree_core::boundary::flatten_with_references;
 use pytree_core::{Filter, SelectPart, TreeDef, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 
+use super::argument::Gradient;
 use crate::base::text_layout::with_article;
 use crate::primitives::body::tape::{Tape, linearize};
 use crate::tensor::Tensor;
@@ -19,10 +20,6 @@ use crate::transformations::function::{
     Ending, Function, Known, call_inside, rebuild_result, transformed,
 };
 use crate::transformations::returned::{Loss, Returned};
-
-/// The type of the gradient with respect to an `M`: a tensor if `M` is a tensor, a tuple if `M` is a tuple, and a
-/// [`Partition`](pytree_core::Partition) for every other type.
-pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 
 /// A loss and its gradient with respect to an `M`, or a `Result` of both if the loss is a `Result`.
 pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;

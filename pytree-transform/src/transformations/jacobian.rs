@@ -17,9 +17,9 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::argument::Argument;
+use crate::transformations::argument::{Argument, Gradient};
 use crate::transformations::function::{Function, call_reading, or_no_leaves, transformed};
-use crate::transformations::grad::{Gradient, both};
+use crate::transformations::grad::both;
 use crate::transformations::returned::{Loss, Returned};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, in a `Vec` or in a part of a model.

@@ -29,6 +29,7 @@ pub(crate) mod retrace;
 pub(crate) mod returned;
 pub(crate) mod shard;
 pub(crate) mod sharding_rules;
+mod signature;
 pub(crate) mod spmd;
 pub(crate) mod tracing;
 pub(crate) mod vmap;

@@ -10,7 +10,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
 use crate::tensor::trace::bound_length;
-use crate::transformations::cache::Signature;
+use crate::transformations::signature::Signature;
 
 /// The reason why a compiled function was traced again: the differences between the arguments of the last two traces.
 /// The display of a `Retrace` has one line for each difference.

@@ -25,20 +25,20 @@ use self::sharded::{Division, parts_of, shardings};
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::passes::optimize;
-use crate::tensor::Tensor;
-use crate::tensor::checks;
 use crate::tensor::device::{Device, Mesh, Program, Sharding, described, suggestion};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
 use crate::tensor::traceable::Traceable;
+use crate::tensor::{Tensor, checks};
 use crate::transformations::axes::Axes;
-use crate::transformations::cache::{DEFAULT_SIZE, Signature};
+use crate::transformations::cache::DEFAULT_SIZE;
 use crate::transformations::function::{
     Ending, Function, Known, Origin, call_inside, rebuild_result, transformed,
 };
 use crate::transformations::returned::Returned;
 use crate::transformations::shard::placed;
+use crate::transformations::signature::Signature;
 
 /// Makes a function run on several devices at the same time: single program, multiple data.
 ///

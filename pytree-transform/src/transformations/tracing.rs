@@ -10,8 +10,8 @@ use std::sync::{Arc, PoisonError};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::thread::{self, ThreadId};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
-use crate::transformations::cache::Signature;
 use crate::transformations::function::Origin;
+use crate::transformations::signature::Signature;
 
 /// The traces of one compiled function that are in progress.
 #[derive(Default)]

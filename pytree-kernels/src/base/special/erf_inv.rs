@@ -12,7 +12,7 @@
 
 use crate::base::elementary::Elementary;
 use crate::base::fma::Fma;
-use crate::base::special::{polynomial_f32, polynomial_f64};
+use crate::base::special::polynomial::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
 /// infinite at ±1, and NaN outside of [-1, 1].

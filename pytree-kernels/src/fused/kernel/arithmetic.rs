@@ -6,54 +6,10 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Filler, Kernel, OperandPlace, Step, Work};
-use crate::loops::elementwise::{Binary, Elementwise, Unary};
-
-/// An operation of arithmetic that can be part of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arithmetic {
-    Add,
-    Sub,
-    Mul,
-    Div,
-}
-
-impl Arithmetic {
-    pub(super) fn of(elementwise: Elementwise) -> Option<Self> {
-        match elementwise {
-            Elementwise::Binary(Binary::Add) => Some(Self::Add),
-            Elementwise::Binary(Binary::Sub) => Some(Self::Sub),
-            Elementwise::Binary(Binary::Mul) => Some(Self::Mul),
-            Elementwise::Binary(Binary::Div) => Some(Self::Div),
-            _ => None,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Sub => "sub",
-            Self::Mul => "mul",
-            Self::Div => "div",
-        }
-    }
-}
-
-/// The operand of the second operation of a chain that is the result of the first operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Left,
-    Right,
-}
-
-/// Two operations. The operands of a step with a chain are those of the first operation, followed by the other operand
-/// of the second operation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
-    pub(crate) first: Arithmetic,
-    pub(crate) second: Arithmetic,
-    pub(crate) side: Side,
-}
+use super::program::Kernel;
+use crate::fused::places::{Filler, OperandPlace};
+use crate::fused::steps::{Arithmetic, Chain, Fill, Side, Step, Work};
+use crate::loops::elementwise::{Elementwise, Unary};
 
 impl Step {
     /// Returns whether the operands of the step may have factors.

@@ -2,15 +2,15 @@
 
 use smallvec::SmallVec;
 
-use super::{
-    Arithmetic, Fill, Filled, Filler, Kernel, LONGEST_UNIT, Level, OperandPlace, STREAMED,
-    STREAMED_TILE, Step, Store, TILE, Total, Types, Work,
-};
+use super::program::{Kernel, LONGEST_UNIT, STREAMED, STREAMED_TILE, Store, TILE};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::Fold;
 use crate::base::numbers::least_common_multiple;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::LINE;
+use crate::fused::places::{Filler, OperandPlace};
+use crate::fused::steps::{Arithmetic, Fill, Filled, Level, Step, Types, Work};
+use crate::fused::tiles::totals::Total;
 use crate::loops::elementwise::classes::class_of;
 use crate::loops::elementwise::{Binary, Elementwise, Unary};
 

@@ -6,8 +6,10 @@
 
 use smallvec::smallvec;
 
-use super::{Fill, Filled, Filler, Kernel, OperandPlace, Step, Work};
+use super::program::Kernel;
 use crate::base::dtype::DType;
+use crate::fused::places::{Filler, OperandPlace};
+use crate::fused::steps::{Fill, Filled, Step, Work};
 use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
 /// The greatest number of choices that compute the same comparison. To store and read truth values takes as long as about two

@@ -5,8 +5,9 @@
 
 use smallvec::SmallVec;
 
-use super::{Kernel, Level, Step, Store, Work};
-use crate::fused::tiles::KernelInput;
+use super::program::{Kernel, Store};
+use crate::fused::places::KernelInput;
+use crate::fused::steps::{Level, Step, Work};
 use crate::loops::elementwise::classes::class_of;
 
 /// For each register, the result that a step writes to memory instead of the register.

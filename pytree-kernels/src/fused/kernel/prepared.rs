@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pytree_base::bug::{bug, expect_some};
 use smallvec::SmallVec;
 
-use super::following::FollowedOperands;
+use super::followed::{FollowedOperands, with_target};
+use super::program::{Kernel, Product};
 use super::running::ThreadPart;
-use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
 use crate::base::array::{Array, Operands};
 use crate::base::data::Data;
 use crate::base::divided::{Divided, Results};
@@ -15,7 +15,10 @@ use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::base::target::{Region, Then};
 use crate::base::threads::{self, Piece};
-use crate::fused::tiles::{Float, KernelInput, Totals};
+use crate::fused::places::KernelInput;
+use crate::fused::steps::{Arithmetic, Chain, Level, Step, Work};
+use crate::fused::tiles::registers::Float;
+use crate::fused::tiles::totals::Totals;
 use crate::loops::elementwise::classes::Memory;
 use crate::loops::elementwise::{Binary, Elementwise, Unary};
 

@@ -3,14 +3,17 @@
 use smallvec::SmallVec;
 
 use super::direct::Destinations;
-use super::{Fill, Filler, Kernel, Level, Work};
+use super::program::Kernel;
 use crate::base::narrow::Half;
 use crate::base::pattern::Pattern;
 use crate::base::prefetch::prefetch;
 use crate::base::target::Region;
-use crate::fused::tiles::{Accumulators, Float, KernelInput, Tiles, Types};
+use crate::fused::places::{Here, KernelInput};
+use crate::fused::steps::{Fill, Level, Types, Work};
+use crate::fused::tiles::registers::{Float, Tiles};
+use crate::fused::tiles::totals::Accumulators;
 use crate::loops::elementwise::Elementwise;
-use crate::loops::elementwise::classes::{Class, Memory};
+use crate::loops::elementwise::classes::Memory;
 
 impl Kernel {
     /// Computes the results of a part.
@@ -41,15 +44,6 @@ impl Kernel {
         match level {
             Level::Element => elements,
             Level::Row => elements / self.row,
-        }
-    }
-}
-
-impl Filler {
-    pub(crate) fn value<C: Class>(self, sources: &[KernelInput<'_>]) -> C {
-        match self {
-            Self::Constant(value) => C::from_number(value),
-            Self::Scalar { input } => sources[input].number(),
         }
     }
 }
@@ -260,15 +254,4 @@ impl<F: Float> Run<'_, '_, F> {
             }
         }
     }
-}
-
-/// The current tile, and the arrays that its steps read.
-pub(crate) struct Here<'a, 's> {
-    pub(crate) sources: &'a [KernelInput<'a>],
-    pub(crate) slots: &'a [Memory<'s>],
-    /// For each register, the result that a step writes to memory instead of the register.
-    pub(crate) destinations: &'a [Option<usize>],
-    /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
-    pub(crate) start: usize,
-    pub(crate) count: usize,
 }

@@ -2,10 +2,11 @@
 
 use std::hint::select_unpredictable;
 
-use super::{Float, Held, Tiles, own};
+use super::registers::{Float, Held, Tiles, own};
 use crate::base::dtype::DType;
 use crate::base::instructions::leaf;
-use crate::fused::kernel::{Arithmetic, Chain, Here, OperandPlace, Side};
+use crate::fused::places::{Here, OperandPlace};
+use crate::fused::steps::{Arithmetic, Chain, Side, Types};
 use crate::loops::elementwise::blocks::{
     Operand, Output, each_four, each_scaled, each_three, each_two,
 };
@@ -14,24 +15,6 @@ use crate::loops::elementwise::{
     Comparison, Elementwise, Unary, binary_loop, compare_loop, conversion_loop, select_loop,
     unary_loop,
 };
-
-/// The dtype of the operands of an operation other than its condition, and the dtype of its result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Types {
-    pub(crate) from: DType,
-    pub(crate) to: DType,
-}
-
-impl Types {
-    /// Returns the types of an operation on floats of a kernel, or on bools, whose result has the dtype `to`.
-    pub(crate) fn of_own(operation: Elementwise, float: DType, to: DType) -> Self {
-        let from = match operation {
-            Elementwise::Convert(_) => DType::Bool,
-            _ => float,
-        };
-        Self { from, to }
-    }
-}
 
 /// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
 #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]

@@ -7,7 +7,7 @@
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::{Float, OWN};
+use super::registers::{Float, OWN};
 use crate::base::array::{Array, give_back, reused};
 use crate::base::combine::{Combine, with_fold};
 use crate::base::dtype::AbstractArray;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytemuck::Pod;
 
 use super::problem::{Operands, Problem, Rows, WindowAxes, WindowAxis};
+use super::{depthwise, packed};
 use crate::base::array::{Array, give_back, reused, row_major_strides};
 use crate::base::combine::Number;
 use crate::base::shape::{PerAxis, Shape};
@@ -282,5 +283,31 @@ impl Selected {
             return Cow::Borrowed(array);
         }
         Cow::Owned(gather(array, &self.lengths, &self.steps, self.offset))
+    }
+}
+
+impl Problem {
+    /// Writes the result to `target`, and continues with its regions.
+    pub(super) fn run<T: Number + Factor + Pod>(
+        &self,
+        rows: Rows,
+        operands: Operands<'_, T>,
+        mut target: Target<'_, T>,
+        then: Option<Then<'_>>,
+    ) {
+        let is_depthwise = self.is_depthwise();
+        if rows == Rows::Windows && !is_depthwise {
+            return packed::windows_by_kernel(self, operands, target, then);
+        }
+        let elements = target.elements();
+        let all = target.slice_mut(0, elements);
+        match rows {
+            Rows::Windows => depthwise::convolve(self, operands, all),
+            Rows::Elements if is_depthwise => depthwise::kernel_gradient(self, operands, all),
+            Rows::Elements => packed::elements_by_kernel(self, operands, all),
+        }
+        if let Some(then) = then {
+            (then.run)(Region::between(0, elements));
+        }
     }
 }

@@ -3,14 +3,7 @@
 //! The kernels read windows row by row. A row consists of runs of neighbouring elements of the input, so the input is
 //! arranged in one of two orders. In the order [`Rows::Windows`], the features are neighbours, and a row is a window.
 //! In the order [`Rows::Elements`], the examples are neighbours, and a row has one element of each window.
-
-use bytemuck::Pod;
 use smallvec::SmallVec;
-
-use super::{depthwise, packed};
-use crate::base::combine::Number;
-use crate::base::target::{Region, Target, Then};
-use crate::loops::dot::matrix_product::Factor;
 
 /// The contents of a row of the matrix of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,30 +98,6 @@ impl Problem {
     /// Returns the number of multiplications.
     pub(super) fn work(&self) -> usize {
         self.rows() * self.elements() * self.inner * self.features
-    }
-
-    /// Writes the result to `target`, and continues with its regions.
-    pub(super) fn run<T: Number + Factor + Pod>(
-        &self,
-        rows: Rows,
-        operands: Operands<'_, T>,
-        mut target: Target<'_, T>,
-        then: Option<Then<'_>>,
-    ) {
-        let is_depthwise = self.is_depthwise();
-        if rows == Rows::Windows && !is_depthwise {
-            return packed::windows_by_kernel(self, operands, target, then);
-        }
-        let elements = target.elements();
-        let all = target.slice_mut(0, elements);
-        match rows {
-            Rows::Windows => depthwise::convolve(self, operands, all),
-            Rows::Elements if is_depthwise => depthwise::kernel_gradient(self, operands, all),
-            Rows::Elements => packed::elements_by_kernel(self, operands, all),
-        }
-        if let Some(then) = then {
-            (then.run)(Region::between(0, elements));
-        }
     }
 
     /// Returns whether each group has a single feature in the input and in the result.

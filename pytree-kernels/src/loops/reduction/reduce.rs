@@ -5,8 +5,7 @@ use super::pass::run;
 use super::truth::truths;
 use crate::base::array::Array;
 use crate::base::combine::{And, Combine, Max, Min, Number, Or, Prod, Sum, with_number};
-use crate::base::data::with_wide;
-use crate::base::dtype::DType;
+use crate::base::dtype::{DType, with_wide};
 use crate::base::narrow::wide;
 
 /// How a reduction combines two elements.

@@ -1,8 +1,9 @@
 //! Steps that run side by side.
 
 use super::{Function, check, product, recorded};
+use crate::executor::planner::Scheduled;
 use crate::executor::products::join_products;
-use crate::executor::schedule::{Scheduled, schedule};
+use crate::executor::schedule::schedule;
 use crate::executor::stages::{Share, Stage, arrange};
 
 /// The steps of a function as text, one line for each stage.

@@ -1,7 +1,8 @@
 //! Steps of kernels: factors, chains, and results that a step writes to memory.
 
 use super::{Function, check, kernels, recorded};
-use crate::executor::schedule::{Scheduled, schedule};
+use crate::executor::planner::Scheduled;
+use crate::executor::schedule::schedule;
 use crate::tensor::Tensor;
 
 /// The operations of arithmetic.

@@ -8,8 +8,8 @@ use smallvec::smallvec;
 use super::*;
 use crate::base::axis_names::AxisName;
 use crate::primitives::call::Call;
-use crate::primitives::collectives::AllGather;
 use crate::primitives::collectives::permute::{AllToAll, PPermute};
+use crate::primitives::collectives::scatter::AllGather;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::{

@@ -1,7 +1,8 @@
 //! Checks of a convolution and its operands. Each mistake is reported with a matching fix.
 
-use super::{ConvDimensionNumbers, Convolution};
+use super::Convolution;
 use crate::base::error::Mistake;
+use crate::operations::convolution_layout::ConvDimensionNumbers;
 
 impl Convolution {
     /// Reports an input or a kernel with a wrong number of axes. The right number is the number of strides plus two:

@@ -6,7 +6,6 @@ use std::ops::Bound;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
-use super::{Bounds, Index};
 use crate::base::error::TensorError;
 use crate::primitives::select::select;
 use crate::primitives::{create, shape, slice};
@@ -262,3 +261,28 @@ impl Plan {
         }
     }
 }
+
+/// An index of one axis, for [`Tensor::index`]. [`ix!`](crate::ix) builds indices from numbers and ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// Selects the element at this position and removes the axis. A negative position counts from the end.
+    At(isize),
+    /// Selects the elements from `start` to `end`. Negative bounds count from the end. As in NumPy, positions out of
+    /// range are omitted.
+    Range {
+        /// The first position of the range. `None` means 0.
+        start: Option<isize>,
+        /// The end of the range, included or excluded. [`Bound::Unbounded`] means the length of the axis.
+        end: Bound<isize>,
+        /// The distance between selected positions. With a negative step, the selection begins at the last element of
+        /// the range and runs backwards.
+        step: isize,
+    },
+    /// Selects all axes that no other index selects, like `...` in NumPy.
+    Ellipsis,
+    /// Inserts a new axis of length 1.
+    NewAxis,
+}
+
+/// The bounds of a range: its start and its end.
+pub(super) type Bounds = (Option<isize>, Bound<isize>);

@@ -6,11 +6,10 @@ use pytree_kernels::loops::elementwise::Comparison;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
-use crate::primitives::create::full;
+use crate::primitives::create::{broadcast_in_dim, full};
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather::take;
 use crate::primitives::select::select;
-use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 
 /// What [`Tensor::take_mode`] returns for an index that is out of range. The names are the same as in `jnp.take`.

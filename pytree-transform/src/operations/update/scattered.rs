@@ -6,7 +6,6 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::Binary;
 use pytree_kernels::loops::gather::ScatterBy;
 
-use super::Update;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
 use crate::primitives::elementwise::binary;
@@ -67,4 +66,13 @@ impl Scattered {
             Update::Max => by(ScatterBy::Max),
         })
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Update {
+    Set,
+    Add,
+    Multiply,
+    Min,
+    Max,
 }

@@ -4,18 +4,16 @@
 //! - the known part, which does not depend on the tangents, and the part that is linear in the tangents
 //! - the transpose
 //! - the function under a condition
-
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pytree_base::bug::{expect_next, pairs};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
+use super::recorded::{Batched, Pushed, Transposed};
 use crate::base::error::or_panic;
-use crate::primitives::body::linearized::Linearized;
+use crate::primitives::body::masks::{chosen, in_places};
+use crate::primitives::body::recorded::{Body, Derivative, Linearized};
 use crate::primitives::body::tape::{linearize, transpose_jaxpr};
-use crate::primitives::body::{Body, Derivative, chosen, in_places};
 use crate::primitives::create;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
@@ -23,76 +21,6 @@ use crate::tensor::jaxpr::INPUTS;
 use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace, under};
-
-/// The cached functions that were derived from one recorded function.
-#[derive(Default)]
-pub(super) struct Derivations {
-    batched: Cache<BatchKey, Batched>,
-    pushed: Cache<(Vec<bool>, Vec<bool>), Pushed>,
-    linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
-    transposed: Cache<TransposeKey, Transposed>,
-    under_condition: Cache<bool, Arc<Body>>,
-    partial: Cache<(), Arc<Body>>,
-}
-
-/// A cache of derived functions. The key holds the arguments of the derivation. No lock is held during a derivation.
-struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
-
-impl<K, V> Default for Cache<K, V> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: Eq + Hash, V> Cache<K, V> {
-    fn get(&self, key: K, derive: impl FnOnce(&K) -> V) -> Arc<V> {
-        if let Some(known) = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-        {
-            return Arc::clone(known);
-        }
-        let derived = Arc::new(derive(&key));
-        Arc::clone(
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(key)
-                .or_insert(derived),
-        )
-    }
-}
-
-/// The key of a batched function: the mapped axis of each input, the batch axis, and a flag for each output. The flag
-/// forces a batch axis.
-type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
-
-/// The key of a transpose. The three lists of flags mark the unknown inputs, the outputs with a cotangent, and the
-/// unknown inputs that must get a cotangent.
-type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
-
-/// A batched function. `mapped` marks the outputs that have a leading batch axis.
-pub(crate) struct Batched {
-    pub(crate) body: Arc<Body>,
-    pub(crate) mapped: Vec<bool>,
-}
-
-/// The JVP of a function. The body takes the inputs, followed by the tangents of the active inputs (the inputs that
-/// have a tangent). The body returns the outputs and their tangents. `has_tangent` marks the outputs that have a
-/// tangent.
-pub(crate) struct Pushed {
-    pub(crate) body: Arc<Body>,
-    pub(crate) has_tangent: Vec<bool>,
-}
-
-/// The transpose of a function. The body takes the known inputs and the cotangents of the outputs, and returns the
-/// cotangents of the unknown inputs. `has_cotangent` marks the unknown inputs that have a cotangent.
-pub(crate) struct Transposed {
-    pub(crate) body: Arc<Body>,
-    pub(crate) has_cotangent: Vec<bool>,
-}
 
 /// Returns whether `force` marks a position. Positions beyond the end of `force` are not marked.
 fn forced(force: &[bool], position: usize) -> bool {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use pytree_base::bug::pairs;
 use pytree_kernels::base::dtype::AbstractArray;
 
+use crate::primitives::body::masks::{chosen, in_places};
+use crate::primitives::body::recorded::{Batched, Body, Derivative, GivenRule, Linearized, Rule};
 use crate::primitives::body::rules::no_forward_mode;
-use crate::primitives::body::{
-    Batched, Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places,
-};
 use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;

@@ -5,26 +5,11 @@ use std::sync::Arc;
 
 use pytree_base::bug::expect_next;
 
-use crate::primitives::body::Body;
+use super::recorded::Linearized;
+use crate::primitives::body::recorded::Body;
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Variable;
-
-/// A split function. The known part returns the outputs of the function, followed by the residuals (values that the
-/// linear part needs). The linear part takes the tangents of the active inputs, followed by the residuals, and returns
-/// the tangents of the outputs.
-#[derive(Clone, Debug)]
-pub(crate) struct Linearized {
-    pub(crate) known: Arc<Body>,
-    pub(crate) linear: Arc<Body>,
-    pub(crate) outputs: usize,
-    /// For each output, whether it has a tangent.
-    pub(crate) has_tangent: Vec<bool>,
-    /// The known part without the residuals that are inputs of the function.
-    brief: Arc<Body>,
-    /// For each residual that is an input, the position of the input. `None` if the residual is computed.
-    forwarded: Vec<Option<usize>>,
-}
 
 impl Linearized {
     pub(crate) fn new(

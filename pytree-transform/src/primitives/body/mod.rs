@@ -7,19 +7,18 @@
 //! this value has a tangent before each iteration. So a derivation can force an output to have a tangent, a cotangent
 //! or a batch axis, even if the body's rule gives none.
 
+mod cache;
 mod derivations;
 mod given;
 mod linearized;
 mod masks;
 pub(crate) mod program;
-mod recorded;
-pub(crate) mod remat;
-mod rule;
+pub(crate) mod recorded;
+mod remat;
 pub(crate) mod rules;
 pub(crate) mod tape;
 
-pub(crate) use self::derivations::Batched;
-pub(crate) use self::linearized::Linearized;
 pub(crate) use self::masks::{chosen, in_places};
-pub(crate) use self::recorded::{BODIES, Body, Derivative, GivenRule, all_axis_names, single_body};
-pub(crate) use self::rule::Rule;
+pub(crate) use self::recorded::{
+    BODIES, Body, Derivative, GivenRule, Linearized, Rule, all_axis_names, single_body,
+};

@@ -1,5 +1,4 @@
-//! A recorded function, and how its derivative is computed.
-
+//! A recorded function, how its derivative is computed, and the functions that are derived from it.
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -9,16 +8,14 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::elementwise::short::ShortProgram;
 
+use super::cache::Cache;
 use crate::base::axis_names::AxisName;
 use crate::base::error::TensorError;
 use crate::jaxpr::{debug_verify, run_checked};
-use crate::primitives::body::derivations::Derivations;
-use crate::primitives::body::linearized::Linearized;
 use crate::primitives::body::program::{Compile, Program, Slots};
-use crate::primitives::body::remat::RematPolicy;
-use crate::primitives::body::rule::Rule;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::BatchAxis;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
@@ -285,4 +282,124 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }
+}
+
+/// A split function. The known part returns the outputs of the function, followed by the residuals (values that the
+/// linear part needs). The linear part takes the tangents of the active inputs, followed by the residuals, and returns
+/// the tangents of the outputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Linearized {
+    pub(crate) known: Arc<Body>,
+    pub(crate) linear: Arc<Body>,
+    pub(crate) outputs: usize,
+    /// For each output, whether it has a tangent.
+    pub(crate) has_tangent: Vec<bool>,
+    /// The known part without the residuals that are inputs of the function.
+    pub(super) brief: Arc<Body>,
+    /// For each residual that is an input, the position of the input. `None` if the residual is computed.
+    pub(super) forwarded: Vec<Option<usize>>,
+}
+
+/// A derivative rule that maps tangents of all float arguments to tangents of all float results.
+///
+/// The rule runs when the function is differentiated, once for each order of differentiation. The rule does not run when the function
+/// is recorded, because the function may never be differentiated, and because the rule may call the function itself. The rule may
+/// have captured tensors of a transformation that has finished by then: see `stand_ins`.
+pub(crate) struct Rule {
+    recorded: OnceLock<Linearized>,
+    record: Option<Box<dyn Fn() -> Linearized + Send + Sync>>,
+}
+
+impl Rule {
+    /// Creates a rule that is already recorded.
+    pub(crate) fn recorded(split: Linearized) -> Self {
+        Self {
+            recorded: OnceLock::from(split),
+            record: None,
+        }
+    }
+
+    /// Creates a rule that is recorded by a call of `record` when it is first needed.
+    pub(crate) fn when_needed(record: impl Fn() -> Linearized + Send + Sync + 'static) -> Self {
+        Self {
+            recorded: OnceLock::new(),
+            record: Some(Box::new(record)),
+        }
+    }
+
+    /// Returns the recorded rule. Records the rule first if necessary.
+    pub(crate) fn get(&self) -> &Linearized {
+        match (self.recorded.get(), &self.record) {
+            (None, Some(record)) => {
+                // No lock is held while the user's rule runs.
+                let split = record();
+                self.recorded.get_or_init(|| split)
+            }
+            (recorded, _) => pytree_base::bug::expect_some(recorded, "the rule to have run"),
+        }
+    }
+
+    /// Returns the recorded rule, or `None` if it is not recorded yet.
+    pub(crate) fn known(&self) -> Option<&Linearized> {
+        self.recorded.get()
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.recorded).finish()
+    }
+}
+
+/// The cached functions that were derived from one recorded function.
+#[derive(Default)]
+pub(super) struct Derivations {
+    pub(super) batched: Cache<BatchKey, Batched>,
+    pub(super) pushed: Cache<(Vec<bool>, Vec<bool>), Pushed>,
+    pub(super) linearized: Cache<(Vec<bool>, Vec<bool>), Linearized>,
+    pub(super) transposed: Cache<TransposeKey, Transposed>,
+    pub(super) under_condition: Cache<bool, Arc<Body>>,
+    pub(super) partial: Cache<(), Arc<Body>>,
+}
+
+/// The key of a batched function: the mapped axis of each input, the batch axis, and a flag for each output. The flag
+/// forces a batch axis.
+type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
+
+/// The key of a transpose. The three lists of flags mark the unknown inputs, the outputs with a cotangent, and the
+/// unknown inputs that must get a cotangent.
+type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
+
+/// A batched function. `mapped` marks the outputs that have a leading batch axis.
+pub(crate) struct Batched {
+    pub(crate) body: Arc<Body>,
+    pub(crate) mapped: Vec<bool>,
+}
+
+/// The JVP of a function. The body takes the inputs, followed by the tangents of the active inputs (the inputs that
+/// have a tangent). The body returns the outputs and their tangents. `has_tangent` marks the outputs that have a
+/// tangent.
+pub(crate) struct Pushed {
+    pub(crate) body: Arc<Body>,
+    pub(crate) has_tangent: Vec<bool>,
+}
+
+/// The transpose of a function. The body takes the known inputs and the cotangents of the outputs, and returns the
+/// cotangents of the unknown inputs. `has_cotangent` marks the unknown inputs that have a cotangent.
+pub(crate) struct Transposed {
+    pub(crate) body: Arc<Body>,
+    pub(crate) has_cotangent: Vec<bool>,
+}
+
+/// Selects the intermediate values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RematPolicy {
+    /// Stores nothing and recomputes all values (JAX's `nothing_saveable`, and its default).
+    #[default]
+    Nothing,
+    /// Stores the results of matrix products, which are the most expensive to recompute (`dots_saveable`).
+    Dots,
+    /// Stores all values, as without `remat` (`everything_saveable`).
+    Everything,
 }

@@ -6,24 +6,12 @@ use std::collections::HashSet;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::dot::DotGeneral;
 
-use crate::primitives::body::Linearized;
+use super::recorded::RematPolicy;
+use crate::primitives::body::recorded::Linearized;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::under;
-
-/// Selects the intermediate values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RematPolicy {
-    /// Stores nothing and recomputes all values (JAX's `nothing_saveable`, and its default).
-    #[default]
-    Nothing,
-    /// Stores the results of matrix products, which are the most expensive to recompute (`dots_saveable`).
-    Dots,
-    /// Stores all values, as without `remat` (`everything_saveable`).
-    Everything,
-}
 
 impl RematPolicy {
     /// Returns whether the results of a primitive are stored. An effect happens once, so its results always are.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pytree_kernels::base::array::Array;
 
 use crate::base::error::or_panic;
-use crate::primitives::body::in_places;
+use crate::primitives::body::masks::in_places;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, Cotangents, Linear, Outputs, Primitive, WithTangents};
 use crate::tensor::trace::{bind, current_line};

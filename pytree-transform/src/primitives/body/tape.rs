@@ -13,9 +13,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
 use crate::base::error::or_panic;
-use crate::primitives::create::Full;
+use crate::primitives::create::{Broadcast, Full};
 use crate::primitives::elementwise::sum_of;
-use crate::primitives::shape::Broadcast;
 use crate::tensor::Tensor;
 use crate::tensor::device::beside;
 use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};

@@ -16,7 +16,6 @@ use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::AxisList;
 use smallvec::smallvec;
 
-use super::unbound;
 use crate::base::axis_names::AxisName;
 use crate::primitives::reduce;
 use crate::primitives::shape::Transpose;
@@ -258,4 +257,12 @@ fn received(info: &AbstractArray, receive: impl FnOnce(&mut [u8])) -> Array {
         },
     }
     array
+}
+
+/// Panics because a collective is evaluated, although its axis is not an axis of a mesh of processes.
+fn unbound(primitive: &dyn Primitive) -> ! {
+    bug(format_args!(
+        "`{}` to be evaluated only on a mesh of processes, and otherwise handled by the trace level of its axis",
+        primitive.name()
+    ))
 }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_kernels::base::shape::Shape;
 use smallvec::SmallVec;
 
-use super::{AllGather, Names, check_slices, lower_reduction, processes, sum_of_examples};
+use super::processes;
+use super::shared::{Names, check_slices, lower_groups, lower_reduction, sum_of_examples};
 use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::shape::move_axis;
+use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{BatchAxis, Batched, LinearPrimitive, LoweredOne, one};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::axis_length;
+use crate::tensor::linear_primitive::LinearPrimitive;
+use crate::tensor::primitive::{BatchAxis, Batched, LoweredOne, one};
+use crate::tensor::stablehlo::{Block, Value, table};
+use crate::tensor::trace::{axis_length, bind_one};
 
 /// Sums the tensors of all examples. Example `i` keeps slice `i` of the sum along an axis, which is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -115,5 +118,102 @@ impl LinearPrimitive for ReduceScatter {
     fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
         let sum = sum_of_examples(operand, axis, batch);
         (one(sum), SmallVec::from_elem(Some(self.axis), 1))
+    }
+}
+
+/// Stacks the tensors of all examples of a batch along a new axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AllGather {
+    pub(crate) name: [AxisName; 1],
+    pub(crate) axis: usize,
+    pub(crate) length: usize,
+}
+
+/// Returns the tensors of all examples, stacked along a new axis.
+#[track_caller]
+pub(crate) fn all_gather(
+    operand: &Tensor,
+    name: &AxisName,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    let length = axis_length("all_gather", name)?;
+    let name = [name.clone()];
+    bind_one(&AllGather { name, axis, length }, &[operand])
+}
+
+impl LinearPrimitive for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        let mut result = operand.clone();
+        if self.axis > result.rank() {
+            return Err(TensorError::axis("all_gather", &result, self.axis));
+        }
+        result.shape.insert(self.axis, self.length);
+        Ok(result)
+    }
+
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        processes::gathered(self, &operand, &self.name[0], self.axis)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
+    /// Sums the cotangents of all examples, of which each example keeps the slice at its own position.
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let scatter = ReduceScatter {
+            name: self.name.clone(),
+            axis: self.axis,
+            length: self.length,
+        };
+        or_panic(scatter.apply(cotangent))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let gather = Self {
+            axis: self.axis + 1,
+            ..self.clone()
+        };
+        (or_panic(gather.apply(&operand)), 0)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operand: &Value, result: &AbstractArray) -> LoweredOne {
+        let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
+        let mut shape = Shape::from(operand.shape());
+        shape.insert(self.axis, 1);
+        let part = block.reshaped(operand, &shape);
+        let attributes = format_args!(
+            "all_gather_dim = {} : i64, replica_groups = {}",
+            self.axis,
+            table(&groups)
+        );
+        Ok(block.operation("stablehlo.all_gather", &[&part], attributes, result.clone()))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Names(&self.name);
+        write!(
+            f,
+            "all_gather_dimension={} axis_name={names} axis_size={}",
+            self.axis, self.length
+        )
+    }
+
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        Some(self.length)
+    }
+
+    fn batch_over(&self, operand: &Tensor, axis: Option<usize>, batch: &BatchAxis) -> Batched {
+        let all = or_panic(batch_axis_first(operand, axis, batch.size));
+        (one(or_panic(move_axis(&all, 0, self.axis))), one(None))
     }
 }

@@ -20,20 +20,20 @@ use crate::primitives::body::rules::{
 use crate::primitives::body::{BODIES, Body, all_axis_names};
 use crate::primitives::call::call;
 use crate::primitives::control::agreement::check_agreement;
-use crate::primitives::create;
+use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::elementwise::{compare_with, unary};
 use crate::primitives::reduce::reduce_by;
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
+use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{bind, on_tape};
+use crate::tensor::trace::{alone, bind, on_tape};
 
 /// Calls one of its branches. The first operand is the index of the branch. An index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -30,10 +30,10 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
     AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind, on_tape};
+use crate::tensor::trace::{alone, bind, on_tape};
 
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

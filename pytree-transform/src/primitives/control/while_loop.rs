@@ -23,19 +23,19 @@ use crate::primitives::control::carry::{
     CARRY, fixed_point, with_carry_tangents, with_mapped_carry,
 };
 use crate::primitives::convert::convert;
+use crate::primitives::create::broadcast_in_dim;
 use crate::primitives::elementwise::compare_with;
 use crate::primitives::reduce;
 use crate::primitives::select::select;
-use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, alone, operands_at,
+    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{bind, current_line, on_tape, under};
+use crate::tensor::trace::{alone, bind, current_line, on_tape, under};
 
 /// Applies a body to a carry while a condition holds. The operands are the constants of the condition, the constants of
 /// the body, and the first carry.

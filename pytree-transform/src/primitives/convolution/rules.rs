@@ -1,17 +1,16 @@
 //! The transposes and the batching rule of a convolution. Each of these rules returns a convolution.
-
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::convolution::{Axes, Convolution, DimensionNumbers};
 use pytree_kernels::loops::sliding::Sliding;
 
-use super::convolve;
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::shape::{move_axis, reshape};
 use crate::primitives::slice::reverse;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::{Batched, Primitive, alone, one};
+use crate::tensor::primitive::{Batched, Primitive, one};
+use crate::tensor::trace::{alone, bind_one};
 
 /// Splits an axis into two axes: an axis of `groups` groups, and an axis of the elements of a group.
 fn split(tensor: &Tensor, axis: usize, groups: usize) -> Tensor {
@@ -269,4 +268,14 @@ fn within_groups(tensor: &Tensor, axis: usize, groups: usize) -> Tensor {
     // [batch, groups · rest] becomes [groups, batch, rest].
     let grouped = moved(&split(tensor, axis + 1, groups), axis + 1, axis);
     joined(&joined(&grouped, axis + 1), axis)
+}
+
+/// Applies a [`Convolution`] to an input and a kernel.
+#[track_caller]
+pub(crate) fn convolve(
+    convolution: &Convolution,
+    input: &Tensor,
+    kernel: &Tensor,
+) -> Result<Tensor, TensorError> {
+    bind_one(convolution, &[input, kernel])
 }

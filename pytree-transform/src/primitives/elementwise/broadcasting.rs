@@ -46,8 +46,8 @@ pub(crate) fn broadcast_together(
     // If an operand is a number that must be repeated, create it on the device of the other operand.
     let _device = beside([left, right]);
     Ok((
-        crate::primitives::shape::broadcast_to(left, &shape)?,
-        crate::primitives::shape::broadcast_to(right, &shape)?,
+        crate::primitives::create::broadcast_to(left, &shape)?,
+        crate::primitives::create::broadcast_to(right, &shape)?,
     ))
 }
 

@@ -4,14 +4,13 @@ use std::fmt;
 
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::loops::elementwise;
-use pytree_kernels::loops::elementwise::{Comparison, Elementwise};
+use pytree_kernels::loops::elementwise::{self, Comparison, Elementwise};
 
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{
     align_batch, aligned_axis, bind_broadcast, same_info,
 };
-use crate::primitives::elementwise::operators::Operand;
+use crate::primitives::elementwise::operand::Operand;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

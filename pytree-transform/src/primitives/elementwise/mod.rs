@@ -8,7 +8,8 @@ mod broadcasting;
 mod cody;
 mod comparison;
 mod lowering;
-pub(crate) mod operators;
+pub(crate) mod operand;
+mod operators;
 #[cfg(test)]
 mod tests;
 mod unary;

@@ -7,7 +7,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::gather::{self, Outside};
 use smallvec::smallvec;
 
-use super::{ScatterAdd, Take, take_along_last};
+use super::scatter_add::ScatterAdd;
+use super::take::{Take, take_along_last};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;

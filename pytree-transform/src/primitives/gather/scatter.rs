@@ -12,13 +12,16 @@ use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::gather::{self, Outside, ScatterBy};
 use smallvec::smallvec;
 
-use super::{ScatterAdd, Take, check_indices, lower_positions, write_batch_axes};
+use super::scatter_add::ScatterAdd;
+use super::take::{Take, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
-use crate::primitives::create::{full, iota, ones_like, or_zeros, zeros, zeros_like};
+use crate::primitives::create::{
+    broadcast_in_dim, full, iota, ones_like, or_zeros, zeros, zeros_like,
+};
 use crate::primitives::elementwise::compare;
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis, reshape};
+use crate::primitives::shape::{batch_axis_first, move_axis, reshape};
 use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{

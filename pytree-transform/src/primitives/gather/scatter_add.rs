@@ -10,13 +10,13 @@ use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::gather::{self, Outside};
 use smallvec::smallvec;
 
-use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
+use super::take::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
-use crate::primitives::create::zeros_like;
+use crate::primitives::create::{broadcast_in_dim, zeros_like};
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
+use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,

@@ -14,10 +14,10 @@ use crate::primitives::shape::check_positions;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, one, take,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, bound};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{alone, bind_one};
 
 /// Returns the position of the first extremum along an axis, as i32. NaN is more extreme than all numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,7 +9,8 @@ use pytree_kernels::base::shape::AxisList;
 use crate::base::error::TensorError;
 use crate::base::text_layout::Tuple;
 use crate::primitives::convert::Convert;
-use crate::primitives::shape::{batched_axis, broadcast_in_dim};
+use crate::primitives::create::broadcast_in_dim;
+use crate::primitives::shape::batched_axis;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stablehlo::{Block, Value};
@@ -44,12 +45,6 @@ pub(super) fn write(
 ) -> fmt::Result {
     write!(f, "axes={}", Tuple(axes))?;
     dtype.map_or(Ok(()), |dtype| write!(f, " dtype={dtype}"))
-}
-
-pub(super) fn sorted(axes: &[usize]) -> AxisList {
-    let mut axes = AxisList::from_slice(axes);
-    axes.sort_unstable();
-    axes
 }
 
 /// Broadcasts a reduced tensor along the removed axes `axes`, back to the shape before the reduction.

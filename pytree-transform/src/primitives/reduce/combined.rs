@@ -15,19 +15,19 @@ use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::axes::{
-    axes_exist, batched_axes, broadcast_back, lower_operand, not_empty, reduced, sorted, write,
+    axes_exist, batched_axes, broadcast_back, lower_operand, not_empty, reduced, write,
 };
-use crate::primitives::reduce::sum::sum;
+use crate::primitives::reduce::sum::{sorted, sum};
 use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, alone, not_linear, one, take,
+    WithTangents, not_linear, one, take,
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{alone, bind_one};
 
 /// A reduction over some axes that is not a sum. Such a reduction is not linear.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@ mod arg_extremum;
 mod axes;
 mod combined;
 mod sum;
+mod sum_rules;
 #[cfg(test)]
 mod tests;
 

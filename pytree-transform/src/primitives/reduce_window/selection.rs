@@ -9,16 +9,17 @@ use pytree_kernels::loops::reduce_window::{self, Window};
 use pytree_kernels::loops::reduction::Extremum;
 use smallvec::smallvec;
 
-use super::{batched, division_of_pair, lowering, result, write};
+use super::lowering;
+use super::windows::{batched, division_of_pair, result, write};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, alone, one, take,
+    Primitive, WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{alone, bind_one};
 
 /// Moves elements between windows and the positions of the windows' extrema in the second operand. The primitive is linear in
 /// the first operand, and each direction is the transpose of the other.

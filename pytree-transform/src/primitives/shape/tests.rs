@@ -4,6 +4,7 @@ pub(crate) mod rule_checks;
 
 use self::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
 use super::*;
+use crate::primitives::create::broadcast_to;
 
 #[test]
 fn broadcast_repeats_elements() {

@@ -12,7 +12,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::shape::batched_axis;
-use crate::primitives::slice::slice;
+use crate::primitives::slice::part::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

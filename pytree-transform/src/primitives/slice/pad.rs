@@ -9,11 +9,10 @@ use pytree_kernels::loops::pad::Pad;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::{TensorError, or_panic};
-use crate::primitives::create::or_zeros;
+use crate::primitives::create::{self, broadcast_in_dim, or_zeros};
+use crate::primitives::reduce;
 use crate::primitives::select::select;
-use crate::primitives::shape::broadcast_in_dim;
-use crate::primitives::slice::{batched, inserted, slice};
-use crate::primitives::{create, reduce};
+use crate::primitives::slice::part::{batched, inserted, slice};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::text_layout::Tuple;
-use crate::primitives::create::{iota, or_zeros};
+use crate::primitives::create::{broadcast_in_dim, iota, known_scalar, or_zeros};
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::{Take, take};
 use crate::primitives::select::select;
-use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, known_scalar};
-use crate::primitives::slice::slice;
+use crate::primitives::shape::batch_axis_first;
+use crate::primitives::slice::part::slice;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,

@@ -7,10 +7,13 @@ use std::sync::{Arc, OnceLock};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Attached, Buffer, Device, Sharding, on_host};
+use super::current::on_host;
+use super::engine::Buffer;
+use super::handle::{Attached, Device};
+use super::mesh::Sharding;
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 /// An array on a device. Its elements never change.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use super::Device;
-use crate::tensor::Tensor;
+use super::handle::Device;
+use crate::tensor::handle::Tensor;
 
 thread_local! {
     /// Whether `CHOSEN` is a device other than the host. Every operation reads this flag.

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::MeshBuffer;
+use super::mesh::MeshBuffer;
 use crate::base::device_error::DeviceError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// An engine: a device that compiles and runs recorded functions, and that holds arrays.

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
-use super::Engine;
-use super::operations::Operations;
+use super::compiled::Operations;
+use super::engine::Engine;
 
 /// The place of a tensor: the host, or a device with its own engine. A clone refers to the same device.
 ///

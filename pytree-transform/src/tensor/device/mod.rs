@@ -20,6 +20,7 @@
 //! by reference count and returns no errors.
 
 mod array;
+mod compiled;
 mod constants;
 mod current;
 mod engine;
@@ -35,7 +36,6 @@ pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
 pub use self::engine::{Buffer, Engine, Executable, Input};
-use self::handle::Attached;
 pub use self::handle::Device;
 pub(crate) use self::mesh::{
     Layout, MeshAxes, part_of, problems_of, problems_of_spec, problems_of_tensor, processes,

@@ -1,8 +1,9 @@
 //! Chooses the device on which an operation runs.
 
-use super::{Device, is_chosen};
+use super::current::is_chosen;
+use super::handle::Device;
 use crate::base::error::{TensorError, name_of};
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::Primitive;
 

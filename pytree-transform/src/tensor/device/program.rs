@@ -11,14 +11,15 @@ use std::sync::Arc;
 use pytree_base::bug::{expect_some, pairs};
 use pytree_kernels::base::dtype::AbstractArray;
 
+use super::array::DeviceArray;
 use super::constants::with_lifted_constants;
-use super::{
-    Attached, Buffer, DeviceArray, Executable, Input, Layout, MeshAxes, ParallelFunction, Sharding,
-    on_host,
-};
+use super::current::on_host;
+use super::engine::{Buffer, Executable, Input};
+use super::handle::Attached;
+use super::mesh::{Layout, MeshAxes, ParallelFunction, Sharding};
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, RESULTS, Variable};
 
 /// The maximum number of elements of a constant that is part of the compiled program.

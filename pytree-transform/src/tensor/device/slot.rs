@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Device, Layout, Program};
+use super::handle::Device;
+use super::mesh::Layout;
+use super::program::Program;
 use crate::base::error::TensorError;
 
 /// A program that is compiled when it is first needed. Other threads that need the program wait until it is compiled.

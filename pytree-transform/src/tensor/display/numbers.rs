@@ -8,8 +8,6 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::data::Data;
 use pytree_kernels::base::dtype::DType;
 
-use super::PRECISION;
-
 /// Writes a single float as Python does. `scientific` is the shortest text with an exponent that identifies `value`.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {
     if !value.is_finite() {
@@ -422,3 +420,5 @@ fn bf16_text(value: bf16) -> String {
     let _ = write_bf16(&mut text, value);
     text
 }
+
+pub(super) const PRECISION: usize = 8;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::{Equation, Jaxpr, Variable};
+use super::variable::Variable;
+use super::{Equation, Jaxpr};
 use crate::base::axis_names::AxisName;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::primitive::{Outputs, Primitive};
 
 /// Records the equations of a jaxpr.

@@ -9,8 +9,8 @@ use pytree_kernels::base::dtype::{AbstractArray, DType};
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
 use crate::tensor::device::MeshAxes;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::literals::{self, Literal};
 use crate::tensor::stablehlo::module::{FunctionKey, Module};

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use pytree_base::for_each_dtype;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::bits::with_bits;
-use pytree_kernels::base::data::with_type;
-use pytree_kernels::base::dtype::{ArrayElement, DType};
+use pytree_kernels::base::dtype::{ArrayElement, DType, with_type};
 
 use crate::tensor::stablehlo::types::write_type;
 

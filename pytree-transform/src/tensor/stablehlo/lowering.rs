@@ -11,8 +11,8 @@ use pytree_kernels::loops::elementwise::{Binary, Elementwise, Unary};
 use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
 use crate::tensor::device::MeshAxes;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};

@@ -14,6 +14,7 @@
 //! cache.
 
 mod block;
+mod constraint;
 mod literals;
 mod lowering;
 mod module;

@@ -9,8 +9,8 @@ use pytree_core::TreeDef;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
 use crate::tensor::device::MeshAxes;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, constant_array};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
 use crate::tensor::stablehlo::literals;

@@ -7,10 +7,7 @@ use std::fmt::Write as _;
 
 use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::error::{Mistake, TensorError};
-use crate::tensor::device::MeshAxes;
-use crate::tensor::device::{PartitionSpec, Sharding, SpecAxis, problems_of};
-use crate::tensor::stablehlo::block::{Block, Value};
+use crate::tensor::device::{MeshAxes, PartitionSpec, Sharding, SpecAxis};
 
 /// How the compiler divides a module among the devices of a mesh.
 #[derive(Clone, Debug)]
@@ -58,7 +55,7 @@ impl Partitioning {
 }
 
 /// Returns the attribute for a tensor of a rank. Axes of the tensor without a member of the spec are not divided.
-fn attribute(spec: &PartitionSpec, rank: usize) -> String {
+pub(super) fn attribute(spec: &PartitionSpec, rank: usize) -> String {
     let mut text = "#sdy.sharding<@mesh, [".to_owned();
     for axis in 0..rank {
         let comma = if axis == 0 { "" } else { ", " };
@@ -75,37 +72,4 @@ fn attribute(spec: &PartitionSpec, rank: usize) -> String {
     }
     text.push_str("]>");
     text
-}
-
-impl Block<'_> {
-    /// Writes the operation that divides a value as a spec says. Without a mesh, a single device computes everything, and
-    /// the result is the value itself.
-    pub(crate) fn sharding_constraint(
-        &mut self,
-        operand: &Value,
-        spec: &PartitionSpec,
-    ) -> Result<Value, TensorError> {
-        let Some(mesh) = self.partition_mesh() else {
-            if self.mesh().axes().is_empty() {
-                return Ok(operand.clone());
-            }
-            return Err(self.refused(
-                std::slice::from_ref(operand),
-                "inside of `spmd` and of a named batch axis, a tensor is the part of one device, which cannot be divided",
-                "remove `shard`, or compile the function with `jit(f).on(&mesh)` instead of `spmd`",
-            ));
-        };
-        let mistakes = problems_of(spec, Some(mesh), ("the tensor", &operand.info));
-        if !mistakes.is_empty() {
-            let all = Mistake::joined(mistakes);
-            return Err(self.refused(std::slice::from_ref(operand), all.problem, all.fix));
-        }
-        let attribute = attribute(spec, operand.rank());
-        Ok(self.operation(
-            "sdy.sharding_constraint",
-            &[operand],
-            format_args!("sharding = {attribute}"),
-            operand.info.clone(),
-        ))
-    }
 }

@@ -7,7 +7,8 @@ use pytree_kernels::base::dtype::AbstractArray;
 use crate::base::axis_names::AxisName;
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
-use crate::tensor::trace::{Content, Interpreter, innermost_stage};
+use crate::tensor::trace::interpreter::{Content, Interpreter};
+use crate::tensor::trace::levels::innermost_stage;
 
 /// Returns the innermost trace level that binds one of the names or records for compilation. This level interprets an
 /// operation over these batch axes, unless an operand belongs to a higher level.

@@ -5,31 +5,29 @@
 //! sees. It also refuses a result whose size overflows, so kernels multiply lengths and strides without a check.
 //!
 //! Tensors that a rule creates belong to a level below its own: its own level and all levels above are hidden while it runs.
-
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
 use pytree_base::bug::{bug, expect_some, pairs};
 use pytree_core::level::with_levels;
-use pytree_kernels::base::array;
-use pytree_kernels::base::array::Operands;
+use pytree_kernels::base::array::{self, Operands};
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::pattern::{Pattern, common_shape};
 use smallvec::SmallVec;
 
-use crate::base::error::{TensorError, or_too_large};
-use crate::tensor::jaxpr::{Builder, Variable};
+use crate::base::error::{TensorError, or_panic, or_too_large};
+use crate::tensor::handle::Tensor;
+use crate::tensor::jaxpr::{Builder, Equation, Variable};
 use crate::tensor::primitive::{BatchAxis, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
 use crate::tensor::trace::conditions;
+use crate::tensor::trace::interpreter::{Content, Interpreter};
+use crate::tensor::trace::levels::{INNERMOST, check_alive, innermost_stage, innermost_with_rule};
 use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
 use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};
-use crate::tensor::trace::{
-    Content, INNERMOST, Interpreter, LevelHandle, Payload, check_alive, innermost_stage,
-    innermost_with_rule,
-};
-use crate::tensor::{Tensor, checks, device, evaluation};
+use crate::tensor::trace::tracer::{LevelHandle, Payload};
+use crate::tensor::{checks, device, evaluation};
 
 /// Applies a primitive to tensors, which may belong to any trace levels. All operations call this function.
 #[track_caller]
@@ -397,6 +395,26 @@ struct InnermostGuard(Option<usize>);
 impl Drop for InnermostGuard {
     fn drop(&mut self) {
         INNERMOST.set(self.0);
+    }
+}
+
+/// Applies a primitive, and returns the primitive's results and a `None` for each result. JVP rules call this function
+/// if all tangents are zeros. Batching rules call this function if no operand is batched.
+#[track_caller]
+pub(crate) fn alone<T>(
+    primitive: &dyn Primitive,
+    operands: &[Tensor],
+) -> (Outputs<Tensor>, Outputs<Option<T>>) {
+    let operands: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+    let results = or_panic(bind(primitive, &operands));
+    let nothing = results.iter().map(|_| None).collect();
+    (results, nothing)
+}
+
+impl Equation {
+    /// Applies the operation to tensors, which may belong to any trace levels.
+    pub(crate) fn apply(&self, operands: &[&Tensor]) -> Outputs<Tensor> {
+        at_line(self.line, || or_panic(bind(&*self.primitive, operands)))
     }
 }
 

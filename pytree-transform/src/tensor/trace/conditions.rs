@@ -8,8 +8,8 @@
 
 use std::cell::Cell;
 
-use crate::tensor::Tensor;
-use crate::tensor::trace::INNERMOST;
+use crate::tensor::handle::Tensor;
+use crate::tensor::trace::levels::INNERMOST;
 
 /// The condition of a scope, or `None` if its operations never call the host.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use pytree_core::level::{Level, LevelKind};
 
-use super::Recorder;
-use super::streams::CreatedKeys;
+use super::recorder::Recorder;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Builder;
 use crate::tensor::primitive::BatchAxis;
 
@@ -61,3 +61,6 @@ impl Content {
         level.content().downcast_ref()
     }
 }
+
+/// The keys of the streams that were created inside of a `vmap`. The list keeps the keys alive, so no handle is reused.
+pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;

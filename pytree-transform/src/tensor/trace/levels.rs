@@ -6,15 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pytree_base::bug::bug;
-use pytree_core::level::{Level, LevelId, TraceLevel, with_levels};
+use pytree_core::level::{Level, TraceLevel, with_levels};
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::interpreter::Content;
-use super::streams::CreatedKeys;
-use super::tracer::mixed;
-use super::{Interpreter, Payload, Tracer};
+use super::interpreter::{Content, CreatedKeys, Interpreter};
+use super::tracer::{LevelHandle, Payload, Tracer, mixed};
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::BatchAxis;
 
@@ -24,13 +22,6 @@ thread_local! {
     pub(super) static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     /// The number of levels that record functions with custom derivative rules.
     static WITH_RULES: Cell<usize> = const { Cell::new(0) };
-}
-
-/// A handle of a trace level, which creates and reads the traced tensors of this level.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LevelHandle {
-    pub(super) level: usize,
-    pub(super) id: LevelId,
 }
 
 /// A transformation in progress. Dropping this value removes its trace level.

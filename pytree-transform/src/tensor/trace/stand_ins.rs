@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };

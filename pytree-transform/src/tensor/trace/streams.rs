@@ -1,14 +1,10 @@
 //! Finds random streams that were created outside of a `vmap`. Such a stream is the same for all examples.
 
-use std::cell::RefCell;
-
 use pytree_core::level::{LevelId, with_levels};
 
-use crate::tensor::Tensor;
-use crate::tensor::trace::{Content, Interpreter, Payload};
-
-/// The keys of the streams that were created inside of a `vmap`. The list keeps the keys alive, so no handle is reused.
-pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;
+use crate::tensor::handle::Tensor;
+use crate::tensor::trace::interpreter::{Content, Interpreter};
+use crate::tensor::trace::tracer::Payload;
 
 /// Registers the key of a new stream with the innermost `vmap` of the user. The stream then counts as created inside of
 /// this `vmap`: see [`is_same_for_all_examples`].

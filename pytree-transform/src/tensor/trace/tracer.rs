@@ -1,11 +1,12 @@
 //! Traced tensors: the data that a trace level stores for a tensor.
 
 use pytree_base::bug::bug;
+use pytree_core::level::LevelId;
 use pytree_core::{Leaf as _, MappedAxis};
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{LevelHandle, Recorder};
-use crate::tensor::Tensor;
+use super::recorder::Recorder;
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Variable;
 
 /// The data of a traced tensor: its trace level, and the data that the level stores for the tensor. A traced tensor has
@@ -103,4 +104,11 @@ pub(super) fn mixed(expected: &str, found: &Payload) -> ! {
     bug(format_args!(
         "a tensor that stores {expected} at its trace level, found a tensor of `{found}`"
     ))
+}
+
+/// A handle of a trace level, which creates and reads the traced tensors of this level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LevelHandle {
+    pub(super) level: usize,
+    pub(super) id: LevelId,
 }

@@ -7,7 +7,7 @@ use pytree_core::boundary::flatten_with_references;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::executor::compile;
-use crate::primitives::body::remat::RematPolicy;
+use crate::primitives::body::recorded::RematPolicy;
 use crate::primitives::body::{Body, Derivative};
 use crate::primitives::call::call;
 use crate::tensor::Tensor;

@@ -13,22 +13,23 @@ mod connection;
 
 use std::any::Any;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use self::connection::Connection;
+use self::connection::{Connection, connected, kept};
 use crate::base::device_error::DeviceError;
 use crate::executor;
 use crate::jaxpr::run_checked;
 use crate::passes::joined_sums;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
-use crate::tensor::device::processes::{CollectiveCall, Doing, bound};
+use crate::tensor::device::processes::{CollectiveCall, Communicator, Doing, bound};
 use crate::tensor::device::{
-    Buffer, Executable, Input, MeshBuffer, MeshEngine, ParallelFunction, PartMaker, Sharding,
-    part_of,
+    Buffer, Device, Executable, Input, MeshAxes, MeshBuffer, MeshDevices, MeshEngine,
+    ParallelFunction, PartMaker, Sharding, part_of,
 };
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::{Tensor, checks};
@@ -237,5 +238,69 @@ impl ProcessProgram {
                 }
             }
         })
+    }
+}
+
+impl MeshDevices for Rc<dyn Communicator> {
+    /// Returns the engine of a mesh of all processes of the communicator. All processes must call this function with the same axes,
+    /// because it communicates.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
+        let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
+        let mesh = MeshAxes::new(named.collect());
+        let (wanted, found) = (mesh.replicas(), self.size());
+        if wanted != found {
+            return Err(DeviceError::unsupported(
+                format!("a mesh of {wanted} processes, because the run has {found}"),
+                format!("choose lengths whose product is {found}, or start {wanted} processes"),
+            ));
+        }
+        let connected = connected(self, &mesh, axes);
+        let key = kept(connected);
+        let name = format!("process mesh ({mesh})");
+        Ok(Connection::engine(name, Some(key), self.rank(), mesh))
+    }
+}
+
+impl MeshDevices for Device {
+    /// Returns the engine of a mesh of the host alone: all axes have length 1. A program for a mesh then runs in one process, from any
+    /// thread.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
+        let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
+        let mesh = MeshAxes::new(named.collect());
+        if !self.is_host() {
+            return Err(DeviceError::unsupported(
+                match self.mesh() {
+                    Some(_) => format!("a mesh of another mesh, the {self}"),
+                    None => format!("a mesh of {self} alone"),
+                },
+                "pass the client of the devices, the processes, or `Device::HOST`, as in `Mesh::new(&client, [(\"data\", 4)])`",
+            ));
+        }
+        if mesh.replicas() != 1 {
+            return Err(DeviceError::unsupported(
+                format!(
+                    "a mesh of {} devices, because the host is one device",
+                    mesh.replicas()
+                ),
+                "choose the length 1 for each axis, or make the mesh of a client or of processes",
+            ));
+        }
+        Ok(Connection::engine(
+            format!("host mesh ({mesh})"),
+            None,
+            0,
+            mesh,
+        ))
+    }
+}
+
+impl Connection {
+    fn engine(name: String, key: Option<u64>, rank: usize, mesh: MeshAxes) -> Box<dyn MeshEngine> {
+        Box::new(ProcessEngine(Arc::new(Self {
+            key,
+            name,
+            rank,
+            mesh,
+        })))
     }
 }

@@ -6,12 +6,11 @@ use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
 use crate::tensor::Tensor;
-use crate::tensor::device::MeshAxes;
-use crate::tensor::device::Sharding;
+use crate::tensor::device::{MeshAxes, Sharding};
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{axes_of, from_front};
-use crate::transformations::cache::Signature;
 use crate::transformations::function::Origin;
+use crate::transformations::signature::Signature;
 
 /// The axes that the user has set with `in_axes` or `out_axes`.
 pub(super) struct Division<'o> {

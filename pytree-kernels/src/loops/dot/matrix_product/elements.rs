@@ -2,85 +2,19 @@
 
 use half::{bf16, f16};
 
+use super::gemm::{gemm_f32_product, gemm_f64_product};
 use super::half::{Widened, half_product};
 use super::loops::{Kernel, Loops};
+use super::plain::plain_product;
 use super::portable::portable_product;
-use super::thin::{Fused, thin_parts, thin_product};
+use super::stored::{Factor, Part, Stored, Write};
+use super::thin::fused::Fused;
+use super::thin::{thin_parts, thin_product};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::tiles;
-use super::{Part, Write};
-use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{are_portable, have_fused};
 use crate::base::narrow::{Half, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
 use crate::base::target::Target;
-
-/// An element type of the operands of products.
-pub(crate) trait Stored: ArrayElement + Send + Sync {
-    /// The type in which products are summed.
-    type Sum: Factor;
-
-    /// Whether this is a half-precision float type.
-    const IS_HALF: bool = false;
-
-    /// Whether products with few rows or columns widen elements in registers, which is slow for f16.
-    const IS_READ: bool = true;
-
-    /// Returns the element as a number of the type of sums.
-    fn wide(self) -> Self::Sum;
-
-    /// Returns a sum as an element.
-    fn rounded(sum: Self::Sum) -> Self;
-
-    /// Returns elements as numbers of the type of sums, if they are such.
-    fn sums(elements: &[Self]) -> Option<&[Self::Sum]>;
-
-    /// Writes elements as numbers of the type of sums.
-    fn widen(elements: &[Self], numbers: &mut [Self::Sum]);
-
-    /// Writes sums as elements.
-    fn narrow(sums: &[Self::Sum], elements: &mut [Self]);
-
-    /// Writes the product of two matrices, whose strides are in the axes of `loops`, to `target`.
-    fn matrix_product(
-        loops: &Loops,
-        left: &[Self],
-        right: &[Self],
-        target: Target<'_, Self>,
-        write: Write,
-    );
-
-    /// Divides a matrix product among at most `count` threads by its terms. Returns the target if they should divide its rows or
-    /// columns.
-    fn parts_of_terms<'a>(
-        _: &Loops,
-        _: &'a [Self],
-        _: &'a [Self],
-        target: Target<'a, Self>,
-        _: usize,
-    ) -> Result<Vec<Part<'a>>, Target<'a, Self>> {
-        Err(target)
-    }
-}
-
-/// An element type in which products are summed.
-pub(crate) trait Factor: Stored<Sum = Self> {
-    /// Returns `self` plus the product of `left` and `right`.
-    fn plus_product(self, left: Self, right: Self) -> Self;
-
-    /// Returns the sum of two elements.
-    fn plus(self, other: Self) -> Self;
-}
-
-/// Returns whether the offsets of all positions on two axes are below `elements`. Each axis is given by its length and
-/// stride. If the result is true, a kernel may omit the bounds checks.
-fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
-    let last = axes
-        .into_iter()
-        .try_fold(0_usize, |last, (length, stride)| {
-            last.checked_add(length.checked_sub(1)?.checked_mul(stride)?)
-        });
-    last.is_some_and(|last| last < elements)
-}
 
 /// Writes a product of floats to `target`. `product` multiplies if neither a few rows or columns nor a plain loop is faster.
 fn float_product<E: Stored<Sum: Fused>>(
@@ -129,80 +63,7 @@ macro_rules! float_products {
 }
 
 macro_rules! float_factor {
-    ($float:ty, $product:ident, $gemm:path) => {
-        /// Writes a matrix product to `target` with a kernel of the crate `gemm`.
-        #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
-        pub(super) fn $product(
-            loops: &Loops,
-            left: &[$float],
-            right: &[$float],
-            target: Target<'_, $float>,
-            write: Write,
-        ) {
-            let Loops {
-                rows,
-                columns,
-                depth,
-                ..
-            } = *loops;
-            assert!(
-                within(
-                    left.len(),
-                    [(rows.length, rows.left), (depth.length, depth.left)]
-                ) && within(
-                    right.len(),
-                    [(depth.length, depth.right), (columns.length, columns.right)]
-                ) && within(
-                    target.elements(),
-                    [(rows.length, rows.result), (columns.length, columns.result)]
-                ),
-                "this is a bug in pytree: expected a matrix product whose positions are inside its operands; please report it"
-            );
-            let stride = usize::cast_signed;
-            let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);
-            let right = (
-                right.as_ptr(),
-                stride(depth.right),
-                stride(columns.right),
-                columns,
-            );
-            // The kernels expect a result in which neighbouring rows are neighbours in memory. If neighbouring
-            // columns are neighbours in memory instead, multiply the transposed operands to get the transposed
-            // product.
-            let (first, second) = if columns.result == 1 {
-                (right, left)
-            } else {
-                (left, right)
-            };
-            let (down, across) = (first.3, second.3);
-            // SAFETY: the assertion above keeps all reads and writes within the operands and the target. The target
-            // does not overlap an operand, since it is borrowed mutably, and no other part of the product writes to
-            // the positions of these loops.
-            unsafe {
-                $gemm()(
-                    down.length,
-                    across.length,
-                    depth.length,
-                    target.first(),
-                    stride(across.result),
-                    stride(down.result),
-                    write == Write::Add,
-                    first.0,
-                    first.1,
-                    first.2,
-                    second.0,
-                    second.2,
-                    second.1,
-                    1.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    gemm_common::Parallelism::None,
-                );
-            }
-        }
-
+    ($float:ty, $product:path) => {
         impl Stored for $float {
             type Sum = Self;
 
@@ -238,8 +99,8 @@ macro_rules! float_factor {
         }
     };
 }
-float_factor!(f32, gemm_f32_product, gemm_f32::gemm::f32::get_gemm_fn);
-float_factor!(f64, gemm_f64_product, gemm_f64::gemm::f64::get_gemm_fn);
+float_factor!(f32, gemm_f32_product);
+float_factor!(f64, gemm_f64_product);
 
 macro_rules! half_stored {
     ($half:ident, $of:expr, $is_read:expr, $widen:path, $narrow:path, $product:expr) => {
@@ -301,55 +162,6 @@ fn bf16_product(
         return product(loops, left, right, target, write);
     }
     half_product::<Widened<bf16>, _>(loops, left, right, target, write);
-}
-
-impl Write {
-    /// Writes a sum to an element.
-    #[inline]
-    pub(super) fn sum<T: Stored>(self, sum: T::Sum, element: &mut T) {
-        *element = match self {
-            Self::Overwrite => T::rounded(sum),
-            Self::Add => T::rounded(element.wide().plus(sum)),
-        };
-    }
-
-    /// Writes sums to elements of `target`, which are `stride` apart.
-    pub(super) fn sums<T: Stored>(self, sums: &[T::Sum], mut target: Target<'_, T>, stride: usize) {
-        if stride == 1 && self == Self::Overwrite {
-            return T::narrow(sums, target.slice_mut(0, sums.len()));
-        }
-        for (at, &sum) in sums.iter().enumerate() {
-            self.sum(sum, &mut target.slice_mut(at * stride, 1)[0]);
-        }
-    }
-}
-
-/// Computes a product of integers, or a product that is too small for other kernels.
-pub(super) fn plain_product<T: Stored>(
-    loops: &Loops,
-    left: &[T],
-    right: &[T],
-    mut target: Target<'_, T>,
-    write: Write,
-) {
-    let Loops {
-        rows,
-        columns,
-        depth,
-        ..
-    } = *loops;
-    for row in 0..rows.length {
-        for column in 0..columns.length {
-            let mut sum = T::Sum::default();
-            for step in 0..depth.length {
-                let factor = left[row * rows.left + step * depth.left];
-                let other = right[step * depth.right + column * columns.right];
-                sum = sum.plus_product(factor.wide(), other.wide());
-            }
-            let position = row * rows.result + column * columns.result;
-            write.sum(sum, &mut target.slice_mut(position, 1)[0]);
-        }
-    }
 }
 
 macro_rules! integer_factor {

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::Write;
-use super::elements::{Stored, gemm_f32_product};
+use super::gemm::gemm_f32_product;
 use super::loops::{LoopAxis, Loops};
+use super::stored::{Stored, Write};
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::{leaf, load};

@@ -3,9 +3,9 @@
 //! The loops multiply tiles of the result, whose sums stay in registers. They name no instructions: the compiler vectorises them for any
 //! machine, in web pages too.
 
-use super::Write;
-use super::elements::{Factor, Stored, plain_product};
 use super::loops::Loops;
+use super::plain::plain_product;
+use super::stored::{Factor, Stored, Write};
 use crate::base::array::{give_back, reused};
 use crate::base::target::Target;
 

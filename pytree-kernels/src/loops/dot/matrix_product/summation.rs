@@ -5,7 +5,7 @@
 //! the strides of a product only if the summation stays equal. The law `compiled_products_have_the_bits_of_eager_ones` in
 //! `tests/laws/products.rs` checks this at lengths around all constants of this file.
 
-use super::Arrangement;
+use super::arrangement::Arrangement;
 use super::loops::{Kernel, Loops};
 use crate::base::instructions::{are_portable, have_fused};
 

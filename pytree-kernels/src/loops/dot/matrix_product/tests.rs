@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use ::half::{bf16, f16};
 
-use super::elements::plain_product;
+use super::plain::plain_product;
 use super::portable::portable_product;
 use super::*;
 use crate::base::dtype::ArrayElement;

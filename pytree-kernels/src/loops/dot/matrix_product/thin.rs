@@ -9,138 +9,24 @@
 //! nor the number of threads, nor the other lines. So a transposition may move into a product, and a row of a batch has the bits that
 //! it has alone.
 
+mod factors;
+pub(super) mod fused;
 mod lanes;
 mod leaves;
 mod lines;
 mod numbers;
 
+use self::factors::{Call, Factors, Few, Lines, Operand};
+use self::fused::Fused;
 use self::lanes::by_steps;
 use self::leaves::Neighbours;
 use self::lines::by_lines;
 pub(in crate::loops::dot) use self::numbers::scale;
 use self::numbers::{Numbers, Scaled, Wide};
-use super::loops::{LoopAxis, Loops};
-use super::{Factor, Part, Stored, Write};
+use super::loops::Loops;
+use super::stored::{Part, Stored, Write};
 use crate::base::array::{give_back, reused};
 use crate::base::target::Target;
-
-/// The number of partial sums of an element.
-const LANES: usize = 16;
-
-/// A float type in which products are summed.
-pub(crate) trait Fused: Factor {
-    /// Returns `self` plus the product of `left` and `right`, rounded once.
-    fn plus_fused(self, left: Self, right: Self) -> Self;
-}
-
-impl Fused for f32 {
-    #[inline(always)]
-    fn plus_fused(self, left: Self, right: Self) -> Self {
-        left.mul_add(right, self)
-    }
-}
-
-impl Fused for f64 {
-    #[inline(always)]
-    fn plus_fused(self, left: Self, right: Self) -> Self {
-        left.mul_add(right, self)
-    }
-}
-
-/// The lines of an operand along the depth: the rows of the left operand, or the columns of the right one.
-#[derive(Clone, Copy)]
-struct Lines {
-    count: usize,
-    /// The distance between neighbouring lines in the operand.
-    stride: usize,
-    /// The distance between neighbouring elements of a line.
-    depth: usize,
-    /// The distance between neighbouring lines in the result.
-    result: usize,
-}
-
-impl Lines {
-    fn of_left(rows: &LoopAxis, depth: &LoopAxis) -> Self {
-        Self {
-            count: rows.length,
-            stride: rows.left,
-            depth: depth.left,
-            result: rows.result,
-        }
-    }
-
-    fn of_right(columns: &LoopAxis, depth: &LoopAxis) -> Self {
-        Self {
-            count: columns.length,
-            stride: columns.right,
-            depth: depth.right,
-            result: columns.result,
-        }
-    }
-
-    /// Returns whether the elements at a step of neighbouring lines are neighbours in memory.
-    fn are_across(&self) -> bool {
-        self.stride == 1 && self.count > 1
-    }
-}
-
-/// The few lines of a product as numbers of the type of sums.
-#[derive(Clone, Copy)]
-struct Few<'a, S> {
-    lines: Neighbours<'a, S>,
-    /// The distance between neighbouring lines in the result.
-    result: usize,
-}
-
-/// An operand of the product.
-#[derive(Clone, Copy)]
-struct Operand<'a, E> {
-    elements: &'a [E],
-    lines: Lines,
-}
-
-/// The factors of a product: a few lines, and many lines with the numbers that their elements represent.
-#[derive(Clone, Copy)]
-struct Factors<'a, S, N: Numbers<S>> {
-    few: Few<'a, S>,
-    many: Operand<'a, N::Element>,
-    numbers: N,
-    depth: usize,
-}
-
-impl<S, N: Numbers<S>> Factors<'_, S, N> {
-    /// Writes the numbers of one of the many lines.
-    fn copy_line(&self, line: usize, to: &mut [S]) {
-        let Lines { stride, depth, .. } = self.many.lines;
-        let elements = &self.many.elements[line * stride..];
-        if depth == 1 {
-            let lines = line..line + 1;
-            return self
-                .numbers
-                .copy(&elements[..to.len()], lines, 0..to.len(), to);
-        }
-        for (step, (number, &element)) in to
-            .iter_mut()
-            .zip(elements.iter().step_by(depth))
-            .enumerate()
-        {
-            *number = self.numbers.one(element, line, step);
-        }
-    }
-}
-
-/// Where the sums of a product are written.
-trait Results<S> {
-    /// Rounds sums, and writes them to elements that are `stride` apart, beginning at a position.
-    fn store(&mut self, position: usize, stride: usize, sums: &[S]);
-}
-
-impl<E: Stored> Results<E::Sum> for (Target<'_, E>, Write) {
-    fn store(&mut self, position: usize, stride: usize, sums: &[E::Sum]) {
-        let (target, write) = self;
-        write.sums(sums, target.from(position), stride);
-    }
-}
 
 /// Calls a function with the few lines as neighbouring numbers of the type of sums.
 fn with_few<E: Stored<Sum: Fused>>(
@@ -182,9 +68,6 @@ fn with_few<E: Stored<Sum: Fused>>(
     call(Few { lines, result });
     give_back(numbers);
 }
-
-/// A function of the factors of a product.
-type Call<'a, S, N> = &'a dyn Fn(Factors<'_, S, N>);
 
 /// A product, before the few lines are copied.
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Blocks of bf16 for the instructions of x86-64 that multiply pairs of numbers: those for matrices (AMX), or those for vectors
 //! (`AVX512_BF16`). Both treat a subnormal factor or sum as 0.
 
+mod instructions;
 mod layout;
 mod matrices;
 mod vectors;
@@ -10,45 +11,12 @@ use std::marker::PhantomData;
 use half::bf16;
 use pytree_base::bug::expect_some;
 
+use self::instructions::{Instructions, LINES, Lines, PAIRS, Sums, TILE};
 use self::layout::WholeTile;
-use super::Write;
 use super::half::{Blocks, Matrix, half_product};
 use super::loops::Loops;
+use super::stored::Write;
 use crate::base::target::Target;
-
-/// The number of lines of a tile.
-const LINES: usize = 16;
-
-/// The number of pairs of neighbouring terms of a line of a tile. A pair is a `u32`, whose lower half is the first term.
-const PAIRS: usize = 16;
-
-/// The number of pairs of a tile. A tile of the left operand has a row after the other. One of the right operand has the first pair of each
-/// column, then the second pair of each column, and so on.
-const TILE: usize = LINES * PAIRS;
-
-/// Instructions that multiply tiles.
-trait Instructions {
-    /// Prepares the thread for products, until the value is dropped.
-    fn prepare() -> Self;
-
-    /// Multiplies two times two lines of tiles, which are checked. Writes the sums, or adds to them.
-    fn multiply(&self, lines: &Lines<'_>, sums: &mut Sums<'_>, is_added: bool);
-}
-
-/// Two lines of tiles of each operand.
-struct Lines<'a> {
-    /// In each operand, the tiles of the second line follow those of the first line.
-    left: &'a [[u32; TILE]],
-    right: &'a [[u32; TILE]],
-    /// The number of tiles of a line.
-    count: usize,
-}
-
-/// 32 × 32 sums, whose rows are `width` elements apart.
-struct Sums<'a> {
-    elements: &'a mut [f32],
-    width: usize,
-}
 
 /// A function that writes the product of matrices of bf16, given by their bits.
 type Product = fn(&Loops, &[u16], &[u16], Target<'_, bf16>, Write);

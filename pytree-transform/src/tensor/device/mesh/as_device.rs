@@ -9,13 +9,16 @@ use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{PerAxis, Shape};
 use pytree_kernels::loops::strided::gather;
 
-use super::{
-    MeshAxes, MeshEngine, ParallelFunction, PartMaker, Partitioned, PartitionedFunction, Sharding,
-};
+use super::axes::MeshAxes;
+use super::engine::{MeshEngine, ParallelFunction, PartMaker, Partitioned, PartitionedFunction};
+use super::sharding::Sharding;
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
-use crate::tensor::device::{Attached, Buffer, Device, DeviceArray, Engine, Executable, on_host};
+use crate::tensor::device::array::DeviceArray;
+use crate::tensor::device::current::on_host;
+use crate::tensor::device::engine::{Buffer, Engine, Executable};
+use crate::tensor::device::handle::{Attached, Device};
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// A mesh as the engine of one device: all devices hold all elements, and compute the same.

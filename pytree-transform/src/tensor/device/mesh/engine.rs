@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{MeshAxes, Sharding};
+use super::axes::MeshAxes;
+use super::sharding::Sharding;
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::tensor::Tensor;
-use crate::tensor::device::{Buffer, Executable};
+use crate::tensor::device::engine::{Buffer, Executable};
+use crate::tensor::handle::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::{Partitioning, StableHlo};
 

@@ -9,11 +9,12 @@ use pytree_base::bug::expect_some;
 use pytree_derive::panicking_twin;
 
 use super::as_device::AsDevice;
-use super::{MeshAxes, MeshEngine};
+use super::axes::MeshAxes;
+use super::engine::MeshEngine;
 use crate::base::axis_names::AxisName;
 use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
-use crate::tensor::device::{Attached, Device};
+use crate::tensor::device::handle::{Attached, Device};
 
 /// Several devices that can run one program together: those of a client of `pytree-pjrt`, the processes of an
 /// `Rc<dyn Communicator>`, or the [host](Device::HOST) alone.

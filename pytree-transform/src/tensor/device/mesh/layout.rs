@@ -4,9 +4,11 @@ use pytree_base::suggest::Effort;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::{MeshAxes, PartitionSpec, Sharding, SpecAxis};
+use super::axes::MeshAxes;
+use super::sharding::Sharding;
+use super::spec::{PartitionSpec, SpecAxis};
 use crate::base::error::Mistake;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
 
 /// The shardings of the operands of a program. Operands on the host and operands that are on all devices have no entry,
 /// so a program without divided operands needs no memory for its layout.

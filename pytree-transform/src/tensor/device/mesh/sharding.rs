@@ -10,7 +10,8 @@ use pytree_base::bug::expect_some;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::{MeshAxes, PartitionSpec, SpecAxis};
+use super::axes::MeshAxes;
+use super::spec::{PartitionSpec, SpecAxis};
 use crate::base::axis_names::AxisName;
 
 /// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh): a [`PartitionSpec`] on a mesh. The library

@@ -10,11 +10,16 @@ use std::sync::Arc;
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::AbstractArray;
 
-use super::{Mesh, PartitionSpec, Sharding, problems_of};
+use super::handle::Mesh;
+use super::layout::problems_of;
+use super::sharding::Sharding;
+use super::spec::PartitionSpec;
 use crate::base::device_error::DeviceError;
 use crate::base::error::{Mistake, TensorError, or_panic};
-use crate::tensor::Tensor;
-use crate::tensor::device::{Attached, DeviceArray, on_host};
+use crate::tensor::device::array::DeviceArray;
+use crate::tensor::device::current::on_host;
+use crate::tensor::device::handle::Attached;
+use crate::tensor::handle::Tensor;
 
 /// The part of a tensor that one device holds: see [`Tensor::shards`].
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Sharding;
-use crate::tensor::Tensor;
-use crate::tensor::device::described;
+use super::sharding::Sharding;
+use crate::tensor::device::placement::described;
+use crate::tensor::handle::Tensor;
 
 /// Returns a picture of the parts of a tensor on a [`Mesh`](crate::device::Mesh), with the numbers of the devices that hold
 /// each part. Between neighbouring devices, the position on the last axis of the mesh changes fastest.

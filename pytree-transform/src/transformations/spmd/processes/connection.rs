@@ -9,65 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pytree_base::bug::expect_some;
 
-use super::ProcessEngine;
 use crate::base::device_error::DeviceError;
 use crate::tensor::device::MeshAxes;
 use crate::tensor::device::processes::{CollectiveCall, Communicator, ConnectedAxis, Doing};
-use crate::tensor::device::{Device, MeshDevices, MeshEngine};
-
-impl MeshDevices for Rc<dyn Communicator> {
-    /// Returns the engine of a mesh of all processes of the communicator. All processes must call this function with the same axes,
-    /// because it communicates.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
-        let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
-        let mesh = MeshAxes::new(named.collect());
-        let (wanted, found) = (mesh.replicas(), self.size());
-        if wanted != found {
-            return Err(DeviceError::unsupported(
-                format!("a mesh of {wanted} processes, because the run has {found}"),
-                format!("choose lengths whose product is {found}, or start {wanted} processes"),
-            ));
-        }
-        let connected = connected(self, &mesh, axes);
-        let key = NEXT.fetch_add(1, Ordering::Relaxed);
-        CONNECTED.with_borrow_mut(|known| known.push((key, connected)));
-        let name = format!("process mesh ({mesh})");
-        Ok(Connection::engine(name, Some(key), self.rank(), mesh))
-    }
-}
-
-impl MeshDevices for Device {
-    /// Returns the engine of a mesh of the host alone: all axes have length 1. A program for a mesh then runs in one process, from any
-    /// thread.
-    fn together(&self, axes: &[(&str, usize)]) -> Result<Box<dyn MeshEngine>, DeviceError> {
-        let named = axes.iter().map(|(name, length)| ((*name).into(), *length));
-        let mesh = MeshAxes::new(named.collect());
-        if !self.is_host() {
-            return Err(DeviceError::unsupported(
-                match self.mesh() {
-                    Some(_) => format!("a mesh of another mesh, the {self}"),
-                    None => format!("a mesh of {self} alone"),
-                },
-                "pass the client of the devices, the processes, or `Device::HOST`, as in `Mesh::new(&client, [(\"data\", 4)])`",
-            ));
-        }
-        if mesh.replicas() != 1 {
-            return Err(DeviceError::unsupported(
-                format!(
-                    "a mesh of {} devices, because the host is one device",
-                    mesh.replicas()
-                ),
-                "choose the length 1 for each axis, or make the mesh of a client or of processes",
-            ));
-        }
-        Ok(Connection::engine(
-            format!("host mesh ({mesh})"),
-            None,
-            0,
-            mesh,
-        ))
-    }
-}
 
 /// A process without others.
 #[derive(Debug)]
@@ -110,7 +54,7 @@ impl Communicator for Alone {
 
 /// Returns a communicator for each axis of a mesh. It connects the processes that differ only in their positions on the
 /// axis.
-fn connected(
+pub(super) fn connected(
     all: &Rc<dyn Communicator>,
     mesh: &MeshAxes,
     shown: &[(&str, usize)],
@@ -129,6 +73,13 @@ fn connected(
     mesh.axes().iter().map(axis).collect()
 }
 
+/// Keeps the axes of a mesh for this thread. Returns their key.
+pub(super) fn kept(axes: Rc<[ConnectedAxis]>) -> u64 {
+    let key = NEXT.fetch_add(1, Ordering::Relaxed);
+    CONNECTED.with_borrow_mut(|known| known.push((key, axes)));
+    key
+}
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 pytree_core::per_thread! {
@@ -139,7 +90,7 @@ pytree_core::per_thread! {
 /// The processes of a mesh.
 pub(super) struct Connection {
     /// The key of the communicators in the table of the thread that made the mesh. `None` for a process without others.
-    key: Option<u64>,
+    pub(super) key: Option<u64>,
     pub(super) name: String,
     /// The number of this process.
     pub(super) rank: usize,
@@ -147,15 +98,6 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn engine(name: String, key: Option<u64>, rank: usize, mesh: MeshAxes) -> Box<dyn MeshEngine> {
-        Box::new(ProcessEngine(Arc::new(Self {
-            key,
-            name,
-            rank,
-            mesh,
-        })))
-    }
-
     /// Returns the axes of the mesh, the outermost first.
     pub(super) fn axes(&self) -> Result<Rc<[ConnectedAxis]>, DeviceError> {
         let Some(key) = self.key else {

@@ -6,12 +6,14 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::factors::{Call, Factors, Lines, Results};
+use super::fused::{Fused, LANES};
 use super::leaves::{StepRows, add_rows, join_rows};
 use super::numbers::{Numbers, Wide};
-use super::{Call, Factors, Fused, LANES, Lines, Results};
 use crate::base::array::{give_back, reused};
 use crate::base::target::Region;
-use crate::loops::dot::matrix_product::{Kernel, Loops, Part};
+use crate::loops::dot::matrix_product::loops::{Kernel, Loops};
+use crate::loops::dot::matrix_product::stored::Part;
 
 /// The number of terms that are added to a partial sum in a register, between a load and a store of this sum.
 const TERMS: usize = 8;

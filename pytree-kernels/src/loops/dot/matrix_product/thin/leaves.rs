@@ -1,7 +1,7 @@
 //! The leaf loops of thin products: sums of products in registers, for each number of lines that a loop reads side by side.
 
+use super::fused::{Fused, LANES};
 use super::numbers::Numbers;
-use super::{Fused, LANES};
 use crate::base::instructions::{fused_leaf, have_many_registers, load, store};
 use crate::base::prefetch::{LINE, request};
 

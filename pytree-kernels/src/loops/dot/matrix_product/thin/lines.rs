@@ -1,8 +1,9 @@
 //! Products with many lines whose elements are neighbours, or copied to be neighbours.
 
+use super::factors::{Factors, Results};
+use super::fused::{Fused, LANES};
 use super::leaves::{LINES, Neighbours, join_chunks, multiply_lines};
 use super::numbers::{Numbers, Wide};
-use super::{Factors, Fused, LANES, Results};
 use crate::base::array::{give_back, reused};
 
 /// The most lines that are multiplied before their results are written.

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use pytree_base::bug::expect_some;
 
-use super::{Fused, LANES};
+use super::fused::{Fused, LANES};
 use crate::base::dtype::ArrayElement;
 use crate::base::instructions::leaf;
-use crate::loops::dot::matrix_product::Stored;
+use crate::loops::dot::matrix_product::stored::Stored;
 
 /// Turns elements of the long operand into numbers. An element is at a step of the depth in one of the lines.
 pub(super) trait Numbers<S>: Copy + Send + Sync {

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 
 use pytree_base::bug::expect_some;
 
-use super::{LINES, PAIRS};
+use super::instructions::{LINES, PAIRS};
 use crate::base::prefetch::prefetch;
 
 /// The distance in elements between a line of a tile and the elements of the line that are requested meanwhile.

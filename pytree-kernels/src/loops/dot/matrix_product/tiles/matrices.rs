@@ -10,7 +10,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
-use super::{Instructions, LINES, Lines, Sums};
+use super::instructions::{Instructions, LINES, Lines, Sums};
 
 /// Returns whether the processor has the instructions, and the system permits the process to use them.
 pub(super) fn are_available() -> bool {

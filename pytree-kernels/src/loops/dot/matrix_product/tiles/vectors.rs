@@ -9,7 +9,7 @@ use std::mem::transmute;
 
 use pytree_base::bug::expect_some;
 
-use super::{Instructions, LINES, Lines, PAIRS, Sums, TILE};
+use super::instructions::{Instructions, LINES, Lines, PAIRS, Sums, TILE};
 
 /// The number of rows whose sums are in registers at the same time.
 const ROWS: usize = 8;

@@ -1,20 +1,11 @@
-//! The registers of a kernel: tiles of elements that stay in the first-level cache.
-//!
-//! A step of the program is interpreted by code that is compiled once, and runs a leaf loop on the elements of the tile.
-
-mod elementwise;
-mod register;
-mod totals;
+//! The registers of each type, which hold the tiles of a running kernel.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_base::bug::{bug, expect_some};
 
-pub(super) use self::elementwise::Types;
-use self::register::Register;
-pub(super) use self::totals::{Accumulators, Total, Totals};
-use super::kernel::{Filler, Here, OperandPlace};
+use super::register::Register;
 use crate::base::array::Array;
 use crate::base::combine::{Number, Ordered, with_fold};
 use crate::base::dtype::DType;
@@ -22,21 +13,22 @@ use crate::base::fold::{self, Fold};
 use crate::base::narrow::Half;
 use crate::base::pattern::{Pattern, stretch};
 use crate::base::target::Target;
+use crate::fused::places::{Filler, Here, KernelInput, OperandPlace};
 use crate::loops::dot::Factor;
 use crate::loops::elementwise::blocks::{Operand, Output};
 use crate::loops::elementwise::classes::{Class, Memory, class_of, with_class};
 
 /// The elements of a place, as text for the panic message of a library bug.
-const OWN: &str = "elements of the type in which the step computes";
+pub(super) const OWN: &str = "elements of the type in which the step computes";
 
 /// A type whose numbers registers hold.
-pub(super) trait Held: Class {
+pub(crate) trait Held: Class {
     fn registers(registers: &Registers) -> &Vec<Register<Self>>;
     fn registers_mut(registers: &mut Registers) -> &mut Vec<Register<Self>>;
 }
 
 /// A float type in which a kernel computes: `f32` or `f64`.
-pub(super) trait Float:
+pub(crate) trait Float:
     Held
     + Number
     + Ordered
@@ -50,33 +42,9 @@ pub(super) trait Float:
     fn round(half: Half, numbers: &mut [Self]);
 }
 
-/// The source of a kernel's input: an array, or the position of the result that overwrites the input.
-pub(super) enum KernelInput<'a> {
-    Array(&'a Array),
-    Result(usize),
-}
-
-impl KernelInput<'_> {
-    /// Returns the array of an input that no result overwrites.
-    #[inline(always)]
-    pub(super) fn array(&self) -> &Array {
-        match self {
-            Self::Array(array) => array,
-            Self::Result(_) => bug("no result to be written into a repeated array"),
-        }
-    }
-
-    /// Returns the only element of an input.
-    pub(super) fn number<C: Class>(&self) -> C {
-        let mut number = [C::default()];
-        C::load(self.array(), 0, &mut number);
-        number[0]
-    }
-}
-
 /// Registers of each type.
 #[derive(Default)]
-pub(super) struct Registers {
+pub(crate) struct Registers {
     singles: Vec<Register<f32>>,
     doubles: Vec<Register<f64>>,
     integers: Vec<Register<i32>>,
@@ -108,7 +76,7 @@ thread_local! {
 
 /// The registers that a kernel uses while it runs. Dropping this value returns the registers to the thread's list for
 /// the next kernel.
-pub(super) struct Tiles(Registers);
+pub(crate) struct Tiles(Registers);
 
 impl Drop for Tiles {
     fn drop(&mut self) {
@@ -121,7 +89,7 @@ impl Drop for Tiles {
 
 impl Tiles {
     /// Returns the given registers, each for at least `length` elements of a dtype.
-    pub(super) fn borrow(wanted: &[(DType, usize)], length: usize) -> Self {
+    pub(crate) fn borrow(wanted: &[(DType, usize)], length: usize) -> Self {
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
         let mut registers = spare.ok().flatten().unwrap_or_default();
         for &(dtype, register) in wanted {
@@ -136,7 +104,7 @@ impl Tiles {
         Self(registers)
     }
 
-    fn register<C: Held>(&self, register: usize) -> &[C] {
+    pub(super) fn register<C: Held>(&self, register: usize) -> &[C] {
         &C::registers(&self.0)[register]
     }
 
@@ -145,7 +113,7 @@ impl Tiles {
     }
 
     /// Fills a register with one number.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         register: usize,
         dtype: DType,
@@ -159,7 +127,7 @@ impl Tiles {
     }
 
     /// Fills a register with the elements of an input of the dtype that repeat by a pattern.
-    pub(super) fn load<F: Float>(
+    pub(crate) fn load<F: Float>(
         &mut self,
         register: usize,
         dtype: DType,
@@ -179,7 +147,7 @@ impl Tiles {
     }
 
     /// Fills the first `count` numbers of a register with elements of a source that repeat by a pattern, from the element `start` on.
-    pub(super) fn load_array<F: Float>(
+    pub(crate) fn load_array<F: Float>(
         &mut self,
         register: usize,
         pattern: Pattern,
@@ -226,7 +194,7 @@ impl Tiles {
     }
 
     /// Copies the numbers at a place into a register.
-    pub(super) fn copy<F: Float>(
+    pub(crate) fn copy<F: Float>(
         &mut self,
         operand: OperandPlace,
         register: usize,
@@ -238,7 +206,7 @@ impl Tiles {
     }
 
     /// Rounds or wraps the first `count` numbers of a register to a narrower dtype.
-    pub(super) fn narrow<F: Float>(&mut self, dtype: DType, register: usize, count: usize) {
+    pub(crate) fn narrow<F: Float>(&mut self, dtype: DType, register: usize, count: usize) {
         match Half::of(dtype) {
             Some(half) => F::round(half, &mut self.register_mut(register)[..count]),
             None => self.wrap(dtype, register, count),
@@ -254,7 +222,7 @@ impl Tiles {
     }
 
     /// Repeats the single number of each row of the tile along the row.
-    pub(super) fn spread<F: Float>(
+    pub(crate) fn spread<F: Float>(
         &mut self,
         dtype: DType,
         operand: OperandPlace,
@@ -279,16 +247,16 @@ impl Tiles {
     }
 
     /// Takes a register out of the tiles, so that a step can write to it while it reads the others.
-    fn take<C: Held>(&mut self, register: usize) -> Register<C> {
+    pub(super) fn take<C: Held>(&mut self, register: usize) -> Register<C> {
         std::mem::take(&mut C::registers_mut(&mut self.0)[register])
     }
 
-    fn put<C: Held>(&mut self, register: usize, taken: Register<C>) {
+    pub(super) fn put<C: Held>(&mut self, register: usize, taken: Register<C>) {
         C::registers_mut(&mut self.0)[register] = taken;
     }
 
     /// Reduces each row of the tile to one number.
-    pub(super) fn fold_rows<F: Float>(
+    pub(crate) fn fold_rows<F: Float>(
         &mut self,
         fold: Fold,
         operand: OperandPlace,
@@ -304,7 +272,7 @@ impl Tiles {
     }
 
     /// Copies `count` values of a register into the memory of a result of the dtype, beginning at the position `from`.
-    pub(super) fn store<F: Float>(
+    pub(crate) fn store<F: Float>(
         &self,
         dtype: DType,
         register: usize,
@@ -335,7 +303,7 @@ impl Tiles {
         unsafe_code,
         reason = "no step writes to memory while the tiles are borrowed"
     )]
-    pub(super) fn elements<'a, C: Held>(
+    pub(crate) fn elements<'a, C: Held>(
         &'a self,
         place: OperandPlace,
         here: &'a Here<'_, '_>,
@@ -345,7 +313,7 @@ impl Tiles {
     }
 
     /// Returns the elements of the tile at a place, which the step may overwrite.
-    fn operand<'a, C: Held>(
+    pub(super) fn operand<'a, C: Held>(
         &'a self,
         place: OperandPlace,
         here: &'a Here<'_, '_>,
@@ -369,7 +337,7 @@ impl Tiles {
 
 /// Returns the memory of a result as elements of the type in which a step computes.
 #[inline(always)]
-fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
+pub(super) fn own<'m, 'a, C: Class>(memory: &'m Memory<'a>) -> &'m Target<'a, C> {
     expect_some(C::own(memory), OWN)
 }
 

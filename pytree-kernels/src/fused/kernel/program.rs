@@ -1,253 +1,96 @@
-//! A fused kernel: a program of steps that runs tile by tile.
-//!
-//! A register is a buffer for one tile, small enough to stay in the first-level cache. Intermediate values stay in
-//! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
-//! number, and later steps can read this number.
-//!
-//! Registers hold the types in which whole arrays are computed, too: half-precision floats are loaded into registers of f32, u32 into
-//! registers of i64, and narrower integers into registers of i32. A step rounds or wraps each of its results to the narrower dtype.
-//! So the results have the same bits as without the kernel. The floats of a kernel have one type, f32 or f64.
-
-/// Runs an expression with `$target` as the memory of a product, whose type the kernel computes with or widens.
-macro_rules! with_target {
-    ($memory:expr, $target:ident => $body:expr) => {
-        match $memory {
-            Memory::F32($target) => $body,
-            Memory::F64($target) => $body,
-            Memory::Half(Half::BF16, bits) => {
-                let $target = bits.of_bf16();
-                $body
-            }
-            Memory::Half(Half::F16, bits) => {
-                let $target = bits.of_f16();
-                $body
-            }
-            _ => bug("a product of floats"),
-        }
-    };
-}
-
-mod arithmetic;
-mod builder;
-mod choices;
-mod direct;
-mod following;
-mod prepared;
-mod running;
+//! The program of a fused kernel.
 
 use std::fmt;
 
 use pytree_base::bug::expect_some;
 use smallvec::SmallVec;
 
-pub(super) use self::arithmetic::{Arithmetic, Chain, Side};
-pub use self::builder::KernelBuilder;
-pub use self::following::Followed;
-pub(super) use self::running::Here;
-use super::tiles::{Total, Types};
+use super::followed::Followed;
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::fold::Fold;
-use crate::base::pattern::Pattern;
 use crate::base::target::Following;
+use crate::fused::places::{Filler, OperandPlace};
+use crate::fused::steps::{Filled, Level, Step, Work};
+use crate::fused::tiles::totals::Total;
 use crate::loops::elementwise::classes::class_of;
 use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
 /// The maximum number of elements of a tile, unless a single row is longer. A register then holds 4 KiB of f32. A step
 /// needs some nanoseconds for each tile, which shorter tiles would not outweigh by a better use of the first-level cache.
-const TILE: usize = 1024;
+pub(super) const TILE: usize = 1024;
 
 /// The maximum number of elements of a tile whose inputs are requested before it runs. The requested elements of the next tile
 /// share the first-level cache with the registers.
-const STREAMED_TILE: usize = 512;
+pub(super) const STREAMED_TILE: usize = 512;
 
 /// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
-const LONGEST_UNIT: usize = 1024;
+pub(super) const LONGEST_UNIT: usize = 1024;
 
 /// The bytes of all inputs of a kernel from which on the next tile is requested before it runs. Smaller arrays are often in the
 /// third-level cache, from which the processor reads fast enough without requests. The update of the weights of a layer reads more.
-const STREAMED: usize = 8 << 20;
+pub(super) const STREAMED: usize = 8 << 20;
 
 /// The expected content of a register, as text for the panic message of a library bug.
 const MADE: &str = "a register that an earlier step of the kernel has filled";
 
-/// Whether a kernel value has one number for each element, or one number for each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// One number for each element.
-    Element,
-    /// One number for each row.
-    Row,
-}
-
-/// Returns the dtype of the numbers of registers that hold elements of a dtype. If it is wider, a step loads the elements.
-pub fn held_as(dtype: DType) -> DType {
-    class_of(dtype)
-}
-
-/// Where a step reads an operand.
-#[derive(Clone, Copy, Debug)]
-pub enum OperandPlace {
-    /// A register, given by its number.
-    Register(usize),
-    /// An input of the kernel, given by its position. The step reads the input without a copy.
-    Input(usize),
-}
-
-/// The operation of a step.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
-    /// Reads an input of the kernel and repeats its elements by a pattern.
-    Load {
-        input: usize,
-        pattern: Pattern,
-    },
-    Elementwise(Elementwise),
-    /// An elementwise operation of any types, which runs in a loop outside of the kernel's.
-    Called(Elementwise, Types),
-    Arithmetic(Arithmetic),
-    Chain(Chain),
-    /// Compares two numbers and chooses one of two others. The operands are the numbers to compare, followed by the number where the
-    /// comparison holds, and the number elsewhere.
-    Choice(Comparison),
-    /// Chooses the number that is greater or less than the other, and the second one if they are equal or one is NaN.
-    Limit(Comparison),
-    /// Copies numbers, which the step then rounds to another dtype.
-    Convert,
-    /// Repeats the single number of each row along the row.
-    Spread,
-    /// Reduces each row to a number.
-    Rows(Fold),
-    /// Reduces all rows of the tile, element by element, to a single row, and adds this row to a total.
-    Columns {
-        total: usize,
-    },
-}
-
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) work: Work,
-    /// Whether the step returns one number for each element, or one number for each row.
-    pub(super) level: Level,
-    /// The dtype of the results.
-    pub(super) dtype: DType,
-    /// Whether the results are rounded or wrapped to their dtype, which is narrower than the numbers of the register.
-    pub(super) is_narrowed: bool,
-    pub(super) operands: SmallVec<[OperandPlace; 3]>,
-    /// For each operand, the position of its factor in [`Kernel::factors`], and last that of the factor between the operations of a
-    /// chain. Only operations of arithmetic and operations with one operand have factors.
-    pub(super) factors: Factors,
-    pub(super) output: usize,
-}
-
-impl Step {
-    /// Returns the inputs of which the step reads the elements at the positions of its results.
-    fn inputs(&self) -> impl Iterator<Item = usize> {
-        let loaded = match self.work {
-            Work::Load { input, pattern } => (pattern == Pattern::Same).then_some(input),
-            _ => None,
-        };
-        let operands = self.operands.iter().filter_map(|place| match *place {
-            OperandPlace::Input(input) => Some(input),
-            OperandPlace::Register(_) => None,
-        });
-        operands.chain(loaded)
-    }
-
-    /// Returns the input whose elements the step repeats.
-    fn repeated(&self) -> Option<usize> {
-        match self.work {
-            Work::Load { input, pattern } => (pattern != Pattern::Same).then_some(input),
-            _ => None,
-        }
-    }
-}
-
-/// The positions of the factors of a step. `None` means 1, and multiplication by 1 changes no number.
-pub(super) type Factors = [Option<usize>; 4];
-
-/// A number that is the same for all elements.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Filler {
-    /// A number of the dtype of the register or of the step that has it.
-    Constant(f64),
-    /// The only element of an input.
-    Scalar { input: usize },
-}
-
-/// How a register is filled before the first tile.
-#[derive(Clone, Copy, Debug)]
-enum Fill {
-    Number(Filler),
-    Row { input: usize, period: usize },
-}
-
-/// A register that is filled before the first tile.
-#[derive(Clone, Copy, Debug)]
-struct Filled {
-    fill: Fill,
-    dtype: DType,
-    register: usize,
-}
-
 /// A value that a kernel writes to memory.
 #[derive(Debug)]
-struct Store {
+pub(super) struct Store {
     /// The register that is copied to memory at the end of each tile, unless a step writes the value to memory.
-    register: usize,
+    pub(super) register: usize,
     /// If a step can write the value to memory: the inputs whose memory the value may have then. No later step reads them.
-    direct: Option<SmallVec<[usize; 4]>>,
-    level: Level,
-    info: AbstractArray,
+    pub(super) direct: Option<SmallVec<[usize; 4]>>,
+    pub(super) level: Level,
+    pub(super) info: AbstractArray,
     /// The positions of the inputs whose memory the result may overwrite, if no other handle of the input exists.
-    takes: SmallVec<[usize; 4]>,
+    pub(super) takes: SmallVec<[usize; 4]>,
 }
 
 /// The product or convolution that a kernel follows.
 #[derive(Debug)]
-struct Product {
-    followed: Followed,
+pub(super) struct Product {
+    pub(super) followed: Followed,
     /// The input of the kernel that is the result of the product.
-    input: usize,
-    result: AbstractArray,
-    following: Following,
+    pub(super) input: usize,
+    pub(super) result: AbstractArray,
+    pub(super) following: Following,
     /// About how many nanoseconds one thread takes for the product.
-    nanoseconds: usize,
-    is_divisible: bool,
+    pub(super) nanoseconds: usize,
+    pub(super) is_divisible: bool,
     /// Whether a later step reads the result of the product.
-    is_kept: bool,
+    pub(super) is_kept: bool,
 }
 
 /// Several operations that run in one loop over tiles.
 #[derive(Debug)]
 pub struct Kernel {
-    float: DType,
-    length: usize,
-    row: usize,
-    tile: usize,
+    pub(super) float: DType,
+    pub(super) length: usize,
+    pub(super) row: usize,
+    pub(super) tile: usize,
     /// Chunks begin at multiples of this number of elements, so that each chunk has whole rows, whole repetitions and
     /// whole blocks of totals.
-    grain: usize,
+    pub(super) grain: usize,
     /// The product whose result the kernel reads, if the kernel continues with the parts of this product. The input at the place of
     /// the result is then the left operand, and the right operand is the last input.
-    product: Option<Product>,
-    fills: Vec<Filled>,
-    factors: Vec<Filler>,
-    steps: Vec<Step>,
-    stores: Vec<Store>,
-    totals: Vec<Total>,
-    registers: usize,
+    pub(super) product: Option<Product>,
+    pub(super) fills: Vec<Filled>,
+    pub(super) factors: Vec<Filler>,
+    pub(super) steps: Vec<Step>,
+    pub(super) stores: Vec<Store>,
+    pub(super) totals: Vec<Total>,
+    pub(super) registers: usize,
     /// The types that each register holds.
-    held: Vec<(DType, usize)>,
+    pub(super) held: Vec<(DType, usize)>,
     /// The inputs whose elements a tile reads from memory, if they are too many for the caches. While a tile runs, those of the
     /// next tile are requested.
-    streams: Vec<usize>,
+    pub(super) streams: Vec<usize>,
     /// The number of elements of each of these inputs that one step requests.
-    share: usize,
+    pub(super) share: usize,
 }
 
 impl Kernel {
     /// Lets values that are never needed at the same time share a register.
-    fn assign_registers(&mut self) {
+    pub(super) fn assign_registers(&mut self) {
         let mut last_use = vec![0; self.registers];
         for (position, step) in self.steps.iter().enumerate() {
             last_use[step.output] = position;
