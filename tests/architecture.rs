@@ -5,7 +5,6 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -14,13 +13,13 @@ use quote::ToTokens;
 use syn::{Attribute, Item};
 
 /// The folder of the workspace.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The name of a crate and its layers from the highest to the lowest, each with its modules.
-type Crate = (String, Vec<Vec<String>>);
+pub(crate) type Crate = (String, Vec<Vec<String>>);
 
 /// The list in ARCHITECTURE.md. A line that begins with a name begins a crate, and a line with two spaces before it is a layer.
-fn crates() -> Vec<Crate> {
+pub(crate) fn crates() -> Vec<Crate> {
     let text = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
     let (_, section) = text.split_once("## Crates and layers").unwrap();
     let (_, list) = section.split_once("```text").unwrap();
@@ -43,14 +42,6 @@ fn crates() -> Vec<Crate> {
     crates
 }
 
-/// The crates in whose layers modules import from one another in a cycle.
-const UNORDERED: [&str; 4] = [
-    "pytree-transform",
-    "pytree-kernels",
-    "pytree-core",
-    "pytree-derive",
-];
-
 /// Checks the paths of one file.
 struct File<'a> {
     /// The name of the crate in paths.
@@ -60,8 +51,6 @@ struct File<'a> {
     /// The module of the file, from the root of the crate.
     module: Vec<String>,
     mistakes: &'a mut Vec<String>,
-    /// The paths that the file names, from the root of the crate.
-    named: Vec<Vec<String>>,
 }
 
 impl File<'_> {
@@ -99,9 +88,7 @@ impl File<'_> {
                     let begins = !matches!(at.checked_sub(1).map(|before| &tokens[before]),
                         Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
                     if begins && is_path(&tokens[at..]) {
-                        let base = self.module.clone();
-                        collect_paths(base.clone(), &tokens[at..], &mut self.named);
-                        self.check_path(base, &tokens[at..]);
+                        self.check_path(self.module.clone(), &tokens[at..]);
                     }
                 }
                 TokenTree::Ident(name) if *name == self.crate_name => {
@@ -172,7 +159,11 @@ impl File<'_> {
 }
 
 /// Collects the paths that go on with these tokens below a module, from the root of the crate.
-fn collect_paths(mut base: Vec<String>, tokens: &[TokenTree], paths: &mut Vec<Vec<String>>) {
+pub(crate) fn collect_paths(
+    mut base: Vec<String>,
+    tokens: &[TokenTree],
+    paths: &mut Vec<Vec<String>>,
+) {
     match tokens {
         [TokenTree::Ident(name), rest @ ..] if name == "crate" => {
             collect_paths(Vec::new(), after_colons(rest), paths);
@@ -202,19 +193,19 @@ fn collect_paths(mut base: Vec<String>, tokens: &[TokenTree], paths: &mut Vec<Ve
 }
 
 /// Returns whether a group is the `(in path)` of a visibility, which imports nothing.
-fn is_visibility(group: &Group) -> bool {
+pub(crate) fn is_visibility(group: &Group) -> bool {
     matches!(group.stream().into_iter().next(), Some(TokenTree::Ident(name)) if name == "in")
 }
 
-fn is_path(tokens: &[TokenTree]) -> bool {
+pub(crate) fn is_path(tokens: &[TokenTree]) -> bool {
     matches!(tokens, [_, TokenTree::Punct(a), TokenTree::Punct(b), ..] if a.as_char() == ':' && b.as_char() == ':')
 }
 
-fn after_colons(tokens: &[TokenTree]) -> &[TokenTree] {
+pub(crate) fn after_colons(tokens: &[TokenTree]) -> &[TokenTree] {
     tokens.get(2..).unwrap_or_default()
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     let is_cfg_test = |attribute: &Attribute| {
         attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().contains("test")
     };
@@ -222,7 +213,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
 }
 
 /// The files below a folder but for those of tests, which a `#[cfg(test)] mod` names.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
@@ -244,7 +235,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The module that a file holds: `trees/dynamic/builder.rs` is `trees::dynamic::builder`.
-fn module_of(file: &Path) -> Vec<String> {
+pub(crate) fn module_of(file: &Path) -> Vec<String> {
     let mut module: Vec<String> = file
         .with_extension("")
         .iter()
@@ -256,14 +247,9 @@ fn module_of(file: &Path) -> Vec<String> {
     module
 }
 
-/// Checks the files of a crate. Returns the paths that each module names.
-fn checked(
-    name: &str,
-    layers: &[Vec<String>],
-    mistakes: &mut Vec<String>,
-) -> BTreeMap<Vec<String>, Vec<Vec<String>>> {
+/// Checks the files of a crate.
+fn check(name: &str, layers: &[Vec<String>], mistakes: &mut Vec<String>) {
     let source = Path::new(ROOT).join(name).join("src");
-    let mut modules = BTreeMap::new();
     for path in sources(&source) {
         let text = std::fs::read_to_string(&path).unwrap();
         let parsed = syn::parse_file(&text).unwrap();
@@ -272,22 +258,18 @@ fn checked(
             continue;
         }
         let shown = Path::new(name).join("src").join(inside);
-        let module = module_of(inside);
         let mut file = File {
             crate_name: name.replace('-', "_"),
             layers,
             path: &shown,
-            module: module.clone(),
+            module: module_of(inside),
             mistakes: &mut *mistakes,
-            named: Vec::new(),
         };
         file.check_items(&parsed.items);
-        modules.insert(module, file.named);
     }
-    modules
 }
 
-fn no_mistakes(mistakes: &[String], what: &str) {
+pub(crate) fn no_mistakes(mistakes: &[String], what: &str) {
     let mut report = String::new();
     for mistake in mistakes {
         writeln!(report, "{mistake}").unwrap();
@@ -299,7 +281,7 @@ fn no_mistakes(mistakes: &[String], what: &str) {
 fn layers_import_from_below() {
     let mut mistakes = Vec::new();
     for (name, layers) in &crates() {
-        checked(name, layers, &mut mistakes);
+        check(name, layers, &mut mistakes);
         for module in layers.iter().flatten() {
             let path = Path::new(ROOT).join(name).join("src").join(module);
             if !path.exists() && !path.with_extension("rs").exists() {
@@ -308,52 +290,4 @@ fn layers_import_from_below() {
         }
     }
     no_mistakes(&mistakes, "paths go up");
-}
-
-/// The modules of the other crates have an order, also inside of a layer: a file imports from the files that define the items, and
-/// never from the module around it.
-#[test]
-fn modules_have_an_order() {
-    let mut mistakes = Vec::new();
-    for (name, layers) in &crates() {
-        if UNORDERED.contains(&name.as_str()) {
-            continue;
-        }
-        let modules = checked(name, layers, &mut Vec::new());
-        // The module that defines what a path names: the longest beginning of the path that is a module.
-        let defining = |path: &Vec<String>| {
-            let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
-            let found = prefixes.find_map(|prefix| modules.get_key_value(prefix));
-            found.map(|(module, _)| &module[..])
-        };
-        // Removes the modules whose imports are all removed, until none is left.
-        let mut left: BTreeMap<&[String], Vec<&[String]>> = BTreeMap::new();
-        for (module, paths) in &modules {
-            let imports = paths.iter().filter_map(defining);
-            let others = imports.filter(|import| *import != &module[..]);
-            // The module around a module names it, so an import from there is a cycle of the module itself.
-            let others = others.map(|import| match module.starts_with(import) {
-                true => &module[..],
-                false => import,
-            });
-            left.insert(module, others.collect());
-        }
-        loop {
-            let count = left.len();
-            let remaining: BTreeSet<&[String]> = left.keys().copied().collect();
-            left.retain(|_, imports| imports.iter().any(|import| remaining.contains(import)));
-            if left.len() == count {
-                break;
-            }
-        }
-        for (module, imports) in &left {
-            let imports = imports.iter().filter(|import| left.contains_key(*import));
-            let imports: BTreeSet<String> = imports.map(|import| import.join("::")).collect();
-            mistakes.push(format!(
-                "{name}: {} imports from {imports:?}",
-                module.join("::")
-            ));
-        }
-    }
-    no_mistakes(&mistakes, "modules are in or above a cycle");
 }

@@ -17,6 +17,7 @@ mod forms;
 mod goldens;
 mod laws;
 mod models;
+mod module_order;
 mod panics;
 mod processes;
 mod programs;
