@@ -40,6 +40,8 @@ pub use pytree_core as core;
 
 // Re-exports the traits without the derive macros of the same names. The crate's own macros with these names are
 // re-exported below.
+#[cfg(feature = "burn022")]
+pub use pytree_core::burn022;
 #[cfg(feature = "candle011")]
 pub use pytree_core::candle011;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};

@@ -30,6 +30,10 @@ pub use crate::contract::flatten::Sharing;
 pub use crate::contract::handles::AnyReference;
 pub use crate::contract::pytree::{Pytree, PytreeOf, ReferenceNode, SharedNode, Visit, Visitor};
 pub use crate::contract::unflatten::{Contents, Unflattener};
+#[cfg(feature = "burn_nn022")]
+pub use crate::foreign::burn_nn022;
+#[cfg(feature = "burn022")]
+pub use crate::foreign::burn022;
 #[cfg(feature = "candle_nn011")]
 pub use crate::foreign::candle_nn011;
 #[cfg(feature = "candle011")]

@@ -7,6 +7,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod four_jobs;
 mod generic_layers;
 mod pairs;
 
