@@ -35,7 +35,7 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    library: "a type of another library needs its feature of `pytree-core`: `candle011` for candle's tensors, `candle_nn011` for its layers; without a feature, wrap a leaf in `Opaque`",
+    library: "a type of another library needs its feature of `pytree-core`: `candle011` for candle's tensors, `candle_nn011` for its layers, `burn022` and `burn_nn022` for burn's; without a feature, wrap a leaf in `Opaque`",
 
     /// A field of float arrays has no attribute.
     ArrayNeedsKind {
