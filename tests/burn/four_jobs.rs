@@ -169,6 +169,7 @@ fn rename_on_load() {
 #[derive(burn::module::Module, Debug)]
 struct Forgotten {
     weight: Tensor<2>,
+    scale: Param<Tensor<2>>,
     table: Param<Tensor<1, Int>>,
 }
 
@@ -177,11 +178,13 @@ fn plain_tensor_compiles_and_is_not_trained() {
     let device = training();
     let model = Forgotten {
         weight: Tensor::ones([2, 2], &device),
+        scale: Param::from_tensor(Tensor::ones([2, 1], &device)),
         table: Param::initialized(ParamId::new(), Tensor::from_data([1, 2], &device)),
     };
-    let loss = model.weight.clone().sum();
-    assert!(GradientsParams::from_grads(loss.backward(), &model).is_empty());
-    assert_eq!(model.num_params(), 0);
+    let loss = (model.weight.clone() * model.scale.val()).sum();
+    let gradient = GradientsParams::from_grads(loss.backward(), &model);
+    assert_eq!(gradient.len(), 1);
+    assert_eq!(model.num_params(), 2);
 }
 
 #[test]
