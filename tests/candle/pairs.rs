@@ -1,9 +1,9 @@
 //! Pairs of features on models of candle's tensors.
 
 use candle_core::{DType, Device, Tensor, Var};
-use candle_nn::{Linear, VarBuilder, VarMap, linear};
+use candle_nn::{Linear, ModuleT as _, VarBuilder, VarMap, linear};
 use pytree::checkpoint::{self, Bytes};
-use pytree::nn::summary;
+use pytree::nn::{Mode, eval, summary, train};
 use pytree::prelude::{Activation, Filter, Mlp, Rngs, grad, jit, vmap};
 use pytree::{Module, Opaque, Pytree as _, Shared, at, diff, edit, graph, lint, mixed};
 use pytree::{partition, stack, tree};
@@ -131,6 +131,30 @@ fn opaque_leaf_is_not_stored() {
     let loaded = partition::replace(&mixed(&other), &loaded).unwrap();
     let loaded = loaded.into_model().unwrap();
     assert_eq!(values(&loaded.weight), [1.0, 2.0]);
+}
+
+#[derive(Module, Clone, Debug)]
+struct Normalized {
+    norm: candle_nn::BatchNorm,
+    #[r#static]
+    mode: Mode,
+}
+
+#[test]
+fn mode_of_a_model_chooses_the_statistics() {
+    let built = candle_nn::batch_norm(2, 1e-5, VarBuilder::zeros(DType::F32, &Device::Cpu));
+    let (norm, mode) = (built.unwrap(), Mode::Train);
+    let model = Normalized { norm, mode };
+    let x = Tensor::new(&[[1.0_f32, 2.0], [3.0, 6.0]], &Device::Cpu).unwrap();
+    let mean = |model: &Normalized| {
+        let is_training = model.mode == Mode::Train;
+        model.norm.forward_t(&x, is_training).unwrap();
+        values(model.norm.running_mean())
+    };
+    // The running mean is 0.9 times 0 plus 0.1 times the mean of the batch, as `torch.nn.BatchNorm1d` computes it.
+    let quiet = eval(&model);
+    assert_eq!(mean(&quiet), [0.0, 0.0]);
+    assert_eq!(mean(&train(&quiet)), [0.2, 0.4]);
 }
 
 #[test]
