@@ -11,6 +11,9 @@ mod text;
 
 use thiserror::Error;
 
+use self::text::{list, list_of_paths, no_static, no_steps, some_paths, suggestion};
+use crate::base::path::KeyPath;
+
 pub use self::difference::{Difference, DifferenceKind, LeafMismatch, MergeProblem, PrefixMisfit};
 pub use self::place::PlaceProblem;
 pub use self::reference::{Access, ReferenceError, Unrepeated, Writer};
@@ -22,8 +25,6 @@ pub use self::text::VisitProblem;
 pub(crate) use self::text::{
     behind_a_reference, cycle_in_a_tree, quoted, too_deep, weak_in_a_tree, wrong_visit,
 };
-use self::text::{list, list_of_paths, no_static, no_steps, some_paths, suggestion, unfit};
-use crate::base::path::KeyPath;
 
 /// The error of an operation on trees. If an operation returns an error, it has changed nothing.
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -456,5 +457,31 @@ impl TreeError {
             *doing = now;
         }
         self
+    }
+}
+
+/// Formats the reason why a value cannot replace another value.
+fn unfit(problem: &TreeError) -> String {
+    match problem {
+        TreeError::NodeType {
+            path,
+            expected,
+            found,
+        } => format!("at {}: expected {expected}, found {found}", path.or_root()),
+        TreeError::Arity {
+            path,
+            node,
+            expected,
+            found,
+        } => format!(
+            "at {}: expected {expected} children of `{node}`, found {found}",
+            path.or_root()
+        ),
+        TreeError::StaticType { path, expected } => format!(
+            "at {}: expected a static value of type `{expected}`, found a value of another type",
+            path.or_root()
+        ),
+        TreeError::LeafTypes { mismatches, .. } => list(mismatches),
+        other => other.to_string(),
     }
 }

@@ -4,11 +4,12 @@
 //! is quoted as in Python: a field as `.'a.b'`, and a key that is neither an integer nor a text as `[<'a]'>]`. Parsing
 //! the displayed text returns the same path.
 
+mod as_key_path;
+
+pub use self::as_key_path::AsKeyPath;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::str::FromStr;
 
-use crate::base::error::TreeError;
 use crate::base::text::write_quoted;
 
 /// A step of a [`KeyPath`].
@@ -188,31 +189,6 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A [`KeyPath`], or the text of a path, as in `tree.get("layers[0]")`.
-pub trait AsKeyPath {
-    /// Returns the path.
-    ///
-    /// # Errors
-    /// [`TreeError::PathSyntax`] if the text is not a key path.
-    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError>;
-}
-
-impl AsKeyPath for KeyPath {
-    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
-        Ok(Cow::Borrowed(self))
-    }
-}
-impl AsKeyPath for str {
-    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
-        self.parse().map(Cow::Owned)
-    }
-}
-impl AsKeyPath for String {
-    fn as_key_path(&self) -> Result<Cow<'_, KeyPath>, TreeError> {
-        (**self).as_key_path()
-    }
-}
-
 impl FromIterator<PathKey> for KeyPath {
     fn from_iter<I: IntoIterator<Item = PathKey>>(keys: I) -> Self {
         Self(keys.into_iter().collect())
@@ -228,18 +204,6 @@ impl fmt::Display for KeyPath {
             }
         }
         Ok(())
-    }
-}
-
-impl FromStr for KeyPath {
-    type Err = TreeError;
-
-    fn from_str(text: &str) -> Result<Self, TreeError> {
-        parse(text).map_err(|(position, expected)| TreeError::PathSyntax {
-            text: text.to_owned(),
-            position,
-            expected,
-        })
     }
 }
 

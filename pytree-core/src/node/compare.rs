@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use pytree_base::dtype::ElementType;
+
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
-use crate::node::leaf::{ArrayInfo, ArrayLeaf, ElementType, Leaf};
+use crate::node::leaf::{ArrayInfo, ArrayLeaf, Leaf};
 
 /// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,115 +3,27 @@
 //! A leaf is a number, a string, an array, a tensor or a value of a user's type. The types of leaves are compared only
 //! where a certain type is required. This module contains no arithmetic.
 
+mod any_leaf;
 mod array_info;
-mod array_leaf;
 mod arrays;
 mod number;
+mod traits;
 
 use std::any::Any;
 use std::fmt;
 
 use half::{bf16, f16};
-use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension};
+use ndarray::{Array, Dimension};
 use pytree_base::for_each_element_type;
 
-pub use self::array_info::{ArrayInfo, Element, MappedAxis};
-pub use self::array_leaf::{ArrayLeaf, FillBytes, LeafError, ReadRegion};
+pub use self::any_leaf::AnyLeaf;
+pub use self::array_info::{ArrayInfo, Element, FillBytes, LeafError, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
+use self::traits::number;
+pub use self::traits::{ArrayLeaf, Leaf, ReadRegion};
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
-use crate::node::compare::same;
-use crate::node::shape::NodeShape;
 pub use pytree_base::dtype::{ElementType, NumberKind};
-
-/// A value of a pytree that has no children.
-///
-/// Numbers, strings, ndarray's owned arrays and tensors are leaves. `#[derive(Leaf)]` makes a user's type a leaf.
-pub trait Leaf: Any + fmt::Debug + Send + Sync {
-    /// Returns the leaf as a dynamically typed value.
-    fn as_any(&self) -> &dyn Any;
-
-    /// Returns the leaf as a mutable, dynamically typed value.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
-
-    /// Returns a boxed copy of the leaf.
-    fn clone_boxed(&self) -> Box<dyn Leaf>;
-
-    /// Moves the leaf into `slot`, an `Option` of its type.
-    ///
-    /// # Errors
-    /// Returns the leaf itself if `slot` is an `Option` of another type.
-    fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>>;
-
-    /// Returns the name of the leaf's type, for messages.
-    fn type_name(&self) -> &'static str;
-
-    /// Returns the node shape of the leaf in a treedef. The node shape stores the Rust type of the leaf.
-    fn leaf_shape(&self) -> &'static NodeShape;
-
-    /// Returns the inner leaf, if this leaf only wraps another leaf. Both leaves have the same elements.
-    fn inner(&self) -> Option<&dyn Leaf> {
-        None
-    }
-
-    /// Returns the inner leaf mutably; see [`inner`](Self::inner).
-    fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
-        None
-    }
-
-    /// Returns the leaf as an array, if it is an array or a number whose elements are known as bytes.
-    #[inline]
-    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
-        None
-    }
-
-    /// Returns the dtype and shape if the leaf is an array or a number.
-    #[inline]
-    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
-        self.as_array().map(ArrayLeaf::info)
-    }
-
-    /// Returns the axes that enclosing `vmap`s removed from the array, the innermost first. Inside of a `vmap`, an array is
-    /// one example. Messages about shapes show the removed axes.
-    fn mapped_axes(&self) -> Vec<MappedAxis> {
-        Vec::new()
-    }
-
-    /// Returns the elements as numbers in row-major order, if the leaf is an array or a number, and its elements can
-    /// currently be read. Comparisons of models and the search for NaNs use these numbers.
-    ///
-    /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The number of elements
-    /// agrees with [`array_info`](Self::array_info).
-    fn values(&self) -> Option<Vec<f64>> {
-        self.as_array().and_then(array_leaf::values)
-    }
-
-    /// Returns the identity of the memory that holds the elements, if several leaves may share this memory.
-    /// [`lint`](crate::tools::lint::lint) uses the identity to find leaves that share memory.
-    fn storage_identity(&self) -> Option<usize> {
-        None
-    }
-
-    /// Writes the leaf as Python's `repr` would, for displays of trees.
-    ///
-    /// # Errors
-    /// The errors of the formatter.
-    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-impl dyn Leaf {
-    /// Returns the leaf as a `T`, if its type is `T`.
-    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
-        self.as_any().downcast_ref()
-    }
-
-    /// Returns the leaf as a mutable `T`, if its type is `T`.
-    pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.as_any_mut().downcast_mut()
-    }
-}
 
 /// Generates the methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
 #[macro_export]
@@ -195,28 +107,6 @@ macro_rules! __leaf_is_pytree {
             }
         }
     };
-}
-
-/// Returns a number of any element type as an `f64`, or `None` if the value is not a number.
-#[allow(clippy::cast_lossless, reason = "i64 and u64 are rounded")]
-fn number(value: &dyn Any) -> Option<f64> {
-    macro_rules! number_of {
-        (integer $number:expr) => {
-            $number as f64
-        };
-        ($kind:ident $number:expr) => {
-            f64::from($number)
-        };
-    }
-    macro_rules! attempt {
-        ($([$kind:ident $dtype:ident $type:ty])*) => {
-            $(if let Some(&number) = value.downcast_ref::<$type>() {
-                return Some(number_of!($kind number));
-            })*
-        };
-    }
-    for_each_element_type!([attempt]);
-    None
 }
 
 /// Writes a number as Python does.
@@ -352,115 +242,5 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
             Some(leaf) => leaf.display(f),
             None => f.write_str("None"),
         }
-    }
-}
-
-/// A leaf of any type, for trees of mixed leaves.
-pub struct AnyLeaf(Box<dyn Leaf>);
-
-impl AnyLeaf {
-    /// Wraps a leaf.
-    pub fn new(leaf: impl Leaf) -> Self {
-        Self(Box::new(leaf))
-    }
-
-    /// Wraps a boxed leaf.
-    pub fn from_boxed(leaf: Box<dyn Leaf>) -> Self {
-        Self(leaf)
-    }
-
-    /// Returns the leaf as a `T`, if its type is `T`.
-    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
-        self.0.downcast_ref()
-    }
-
-    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of type `T`, or an owned
-    /// `ndarray` array of this element type.
-    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
-        self.0.array_view()
-    }
-
-    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
-    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
-        self.0.array_view_mut()
-    }
-
-    /// Replaces the array or number; see [`put_array`](#method.put_array).
-    pub(crate) fn put_array<T: Element>(&mut self, array: ArrayD<T>) -> bool {
-        self.0.put_array(array)
-    }
-}
-
-impl Clone for AnyLeaf {
-    fn clone(&self) -> Self {
-        Self(self.0.clone_boxed())
-    }
-}
-impl fmt::Display for AnyLeaf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display(f)
-    }
-}
-
-impl fmt::Debug for AnyLeaf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Compares leaves as [`diff`](crate::diff()) does. Arrays and numbers are compared by shape, dtype and elements, and
-/// NaN equals NaN. Other leaves are compared by type and displayed text. A leaf whose elements cannot be read, as
-/// inside a compiled function, is not equal to any leaf.
-impl PartialEq for AnyLeaf {
-    fn eq(&self, other: &Self) -> bool {
-        same(&*self.0, &*other.0)
-    }
-}
-impl Leaf for AnyLeaf {
-    fn as_any(&self) -> &dyn Any {
-        self.0.as_any()
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self.0.as_any_mut()
-    }
-    fn clone_boxed(&self) -> Box<dyn Leaf> {
-        self.0.clone_boxed()
-    }
-    fn move_into(self: Box<Self>, slot: &mut dyn Any) -> Result<(), Box<dyn Leaf>> {
-        if let Some(slot) = slot.downcast_mut::<Option<Self>>() {
-            *slot = Some(*self);
-            return Ok(());
-        }
-        self.0.move_into(slot)
-    }
-    fn type_name(&self) -> &'static str {
-        self.0.type_name()
-    }
-    fn leaf_shape(&self) -> &'static NodeShape {
-        self.0.leaf_shape()
-    }
-    fn inner(&self) -> Option<&dyn Leaf> {
-        self.0.inner()
-    }
-    fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
-        self.0.inner_mut()
-    }
-    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
-        self.0.as_array()
-    }
-    fn array_info(&self) -> Option<ArrayInfo<&[usize]>> {
-        self.0.array_info()
-    }
-    fn mapped_axes(&self) -> Vec<MappedAxis> {
-        self.0.mapped_axes()
-    }
-    fn values(&self) -> Option<Vec<f64>> {
-        self.0.values()
-    }
-    fn storage_identity(&self) -> Option<usize> {
-        self.0.storage_identity()
-    }
-    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display(f)
     }
 }

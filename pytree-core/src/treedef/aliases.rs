@@ -1,7 +1,8 @@
 //! The aliases of shared nodes and references, and paths through aliases. In a treedef, the first occurrence of a
 //! shared node or reference is the node itself, and each later occurrence is an alias.
 
-use super::{NodeView, TreeDef};
+use super::cursor::NodeView;
+use super::structure::TreeDef;
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;
 

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{NodeView, TreeDef};
+use super::cursor::NodeView;
+use super::structure::TreeDef;
 use crate::base::error::{ShapeError, ShapeMismatch};
 use crate::node::axes::{Scope, ShapePattern, axes_of};
 use crate::node::leaf::Leaf;
@@ -323,7 +324,7 @@ fn fill(
     leaves: &[DeclaredLeaf<'_>],
     leaf: LeafAt<'_, '_>,
 ) {
-    scope.stacked = stacked;
+    scope.bindings.stacked = stacked;
     if let Shape::Static(shape) = module.shape() {
         for (name, number) in shape.constants {
             scope.number(name, *number);

@@ -1,12 +1,12 @@
 //! Building treedefs node by node.
 
-use pytree_base::bug::bug;
-
-use super::dynamic::DynamicShapes;
-use super::keys::key_below;
-use super::{Counts, NOTHING, Node, NodeView, TreeDef, shared};
 use std::sync::Arc;
 
+use super::cursor::NodeView;
+use super::dynamic::DynamicShapes;
+use super::keys::key_below;
+use super::node::{Node, count, shared, target_of};
+use super::structure::{Counts, TreeDef};
 use crate::base::error::{TreeError, VisitProblem};
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
@@ -20,11 +20,7 @@ pub(crate) struct Builder {
     aux: Vec<StaticBox>,
     dynamic: DynamicShapes,
     open: Vec<u32>,
-    leaves: usize,
-    absent: usize,
-    depth: usize,
-    /// The number of shared nodes and references that were added.
-    numbered: usize,
+    counts: Counts,
     /// The number of calls of [`exit`](Self::exit) while no node was open.
     ended_twice: usize,
 }
@@ -63,7 +59,7 @@ impl Builder {
 
     /// Returns the index that aliases will use for the next shared node or reference.
     pub(crate) fn next_number(&self) -> usize {
-        self.numbered
+        self.counts.numbered
     }
 
     /// Returns the position that the next node will have in the treedef.
@@ -79,9 +75,9 @@ impl Builder {
     #[inline]
     fn enter_with_target(&mut self, shape: &'static NodeShape, arity: u32, target: u32) {
         self.open.push(count(self.nodes.len()));
-        self.depth = self.depth.max(self.open.len());
-        self.numbered += usize::from(shape.kind.is_numbered());
-        self.absent += usize::from(shape.kind == NodeKind::Absent);
+        self.counts.depth = self.counts.depth.max(self.open.len());
+        self.counts.numbered += usize::from(shape.kind.is_numbered());
+        self.counts.absent += usize::from(shape.kind == NodeKind::Absent);
         self.push(shape, arity, target);
     }
 
@@ -90,7 +86,7 @@ impl Builder {
     }
 
     pub(crate) fn leaf(&mut self, shape: &'static NodeShape) {
-        self.leaves += 1;
+        self.counts.leaves += 1;
         self.push(shape, 0, 0);
     }
 
@@ -101,7 +97,7 @@ impl Builder {
 
     /// Adds an absent leaf. `splits` is the number of splits of the values that already lacked the leaf.
     pub(crate) fn absent(&mut self, splits: u32) {
-        self.absent += 1;
+        self.counts.absent += 1;
         self.push(&shape::ABSENT, 0, splits);
     }
 
@@ -257,9 +253,9 @@ impl Builder {
 
     /// Adds a copy of `treedef` as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
-        self.leaves += treedef.num_leaves();
-        self.absent += treedef.0.absent;
-        self.depth = self.depth.max(self.open.len() + treedef.depth());
+        self.counts.leaves += treedef.num_leaves();
+        self.counts.absent += treedef.0.counts.absent;
+        self.counts.depth = self.counts.depth.max(self.open.len() + treedef.depth());
         let offset = count(self.aux.len());
         self.nodes.extend(treedef.0.nodes.iter().map(|node| Node {
             aux: node.aux + offset,
@@ -268,13 +264,13 @@ impl Builder {
         self.aux.extend_from_slice(&treedef.0.aux);
         let first = self.nodes.len() - treedef.num_nodes();
         self.dynamic.adopt(&mut self.nodes[first..], &treedef.0);
-        if treedef.0.numbered > 0 {
+        if treedef.0.counts.numbered > 0 {
             for node in &mut self.nodes[first..] {
                 if let Some(number) = node.target() {
-                    node.target = target_of(Some(number + self.numbered));
+                    node.target = target_of(Some(number + self.counts.numbered));
                 }
             }
-            self.numbered += treedef.0.numbered;
+            self.counts.numbered += treedef.0.counts.numbered;
         }
     }
 
@@ -286,7 +282,7 @@ impl Builder {
         let leaves = child
             .iter()
             .filter(|node| node.shape.kind == NodeKind::Leaf);
-        self.leaves += count * leaves.count();
+        self.counts.leaves += count * leaves.count();
         let end = self.nodes.len() + count * child.len();
         self.nodes.reserve(end - self.nodes.len());
         while self.nodes.len() < end {
@@ -356,12 +352,7 @@ impl Builder {
             self.nodes.into(),
             shared(self.aux),
             shared(self.dynamic.into_table()),
-            Counts {
-                leaves: self.leaves,
-                absent: self.absent,
-                depth: self.depth,
-                numbered: self.numbered,
-            },
+            self.counts,
         )
     }
 
@@ -376,23 +367,9 @@ impl Builder {
     }
 }
 
-/// Converts a count to 32 bits. A tree with a greater count would need over 100 GB of memory.
-#[inline]
-pub(crate) fn count(value: usize) -> u32 {
-    match u32::try_from(value) {
-        Ok(count) => count,
-        Err(_) => bug("fewer than 2^32 nodes, children and static values in a tree"),
-    }
-}
-
 /// Converts a number of children to 32 bits. A visit that announces more children is wrong in any case, because a tree
 /// has fewer nodes; [`Builder::check`] reports it.
 #[inline]
 fn saturated(arity: usize) -> u32 {
     u32::try_from(arity).unwrap_or(u32::MAX)
-}
-
-/// Converts the number of an alias's target to the value of [`Node::target`].
-pub(super) fn target_of(number: Option<usize>) -> u32 {
-    number.map_or(NOTHING, count)
 }

@@ -3,7 +3,9 @@
 //! In the common suffix, each leaf of a structure is replaced by the subtree of another structure at the same position.
 //! The common suffix exists if the nodes above the leaves agree, as defined in [prefix](super::prefix).
 
-use super::{Builder, Fit, TreeDef};
+use super::build::Builder;
+use super::prefix::Fit;
+use super::structure::TreeDef;
 use crate::base::error::{Difference, TreeError};
 use crate::node::shape::NodeKind;
 

@@ -2,7 +2,9 @@
 
 use pytree_base::bug::{LEAVES, expect_next};
 
-use super::{Builder, NodeView, TreeDef};
+use super::build::Builder;
+use super::cursor::NodeView;
+use super::structure::TreeDef;
 use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
 use crate::node::shape::{self, NodeKind, NodeShape};

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::keys::key_below;
-use super::{Inner, NOTHING, Node, TreeDef};
+use super::node::{NOTHING, Node};
+use super::structure::{Inner, TreeDef};
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::insertion::InsertionOrder;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};

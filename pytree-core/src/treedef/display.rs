@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Inner;
+use super::structure::{Inner, TreeDef};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 
@@ -327,4 +327,30 @@ fn write_statics<W: fmt::Write>(
         }
     }
     Ok(())
+}
+
+impl TreeDef {
+    /// Writes the tree in the given notation. Calls `leaf` to write each leaf.
+    pub(crate) fn write_with<W: fmt::Write>(
+        &self,
+        f: &mut W,
+        notation: Notation,
+        mut leaf: impl FnMut(&mut W) -> fmt::Result,
+    ) -> fmt::Result {
+        write_tree(&self.0, f, notation, &mut leaf)
+    }
+}
+
+impl fmt::Display for TreeDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PyTreeDef(")?;
+        self.write_with(f, Notation::Structure, |f| f.write_str("*"))?;
+        f.write_str(")")
+    }
+}
+
+impl fmt::Debug for TreeDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

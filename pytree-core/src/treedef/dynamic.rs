@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pytree_base::bug::expect_at;
 
-use super::build::count;
-use super::{Inner, Node, SHAPES};
+use super::node::{Node, SHAPES, count};
+use super::structure::Inner;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 

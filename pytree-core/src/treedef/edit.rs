@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use super::build::Builder;
+use super::cursor::NodeView;
 use super::dynamic::DynamicShapes;
-use super::{Builder, Node, NodeView, TreeDef, count};
+use super::node::{Node, count, target_of};
+use super::structure::TreeDef;
 use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
 /// Replacing leaves by `None`, and the reverse.
@@ -86,7 +89,7 @@ impl TreeDef {
     }
 }
 
-/// Replacing shapes and subtrees.
+/// Replacing shapes and subtrees, and separating subtrees.
 impl TreeDef {
     /// Returns the treedef with new shapes. `function` returns the new shape of a node, or `None` if the node keeps its
     /// shape. A new shape must have the same number of fields.
@@ -144,5 +147,45 @@ impl TreeDef {
         aux.extend_from_slice(&new.0.aux);
         aux.extend_from_slice(&self.0.aux[aux_end..]);
         Self::from_parts(spliced, aux, dynamic.into_table())
+    }
+
+    /// Returns the treedef of a single leaf.
+    pub fn leaf() -> Self {
+        let mut builder = Builder::default();
+        builder.leaf(&shape::LEAF);
+        builder.finish()
+    }
+
+    /// Returns the subtree at a node as a separate treedef. An alias whose target is outside of the subtree loses its
+    /// target.
+    pub(crate) fn subtree(&self, node: usize) -> Self {
+        if node == 0 {
+            return self.clone();
+        }
+        let size = self.0.nodes[node].size as usize;
+        let aux_start = self.0.aux_start(node);
+        let aux = self.0.aux[aux_start..self.0.aux_start(node + size)].to_vec();
+        let nodes = self.0.nodes[node..node + size].iter();
+        let mut nodes: Vec<Node> = nodes
+            .map(|node| Node {
+                aux: node.aux - count(aux_start),
+                ..*node
+            })
+            .collect();
+        let mut dynamic = DynamicShapes::default();
+        dynamic.adopt(&mut nodes, &self.0);
+        if self.0.counts.numbered > 0 {
+            let numbered_before = |end: usize| {
+                let numbered = self.0.numbered_nodes();
+                numbered.partition_point(|&at| at < end)
+            };
+            let before = numbered_before(node);
+            let own = numbered_before(node + size) - before;
+            for node in nodes.iter_mut().filter(|node| node.target().is_some()) {
+                let inside = node.target().and_then(|number| number.checked_sub(before));
+                node.target = target_of(inside.filter(|&number| number < own));
+            }
+        }
+        Self::from_parts(nodes, aux, dynamic.into_table())
     }
 }

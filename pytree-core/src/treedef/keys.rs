@@ -1,6 +1,5 @@
 //! The keys of children, and the paths of nodes.
 
-use super::{NodeView, TreeDef};
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
@@ -31,29 +30,10 @@ fn key_of_static(value: &StaticBox) -> PathKey {
     }
 }
 
-impl TreeDef {
-    /// Returns the path of the node at position `target`.
-    pub(crate) fn path_of(&self, target: usize) -> KeyPath {
-        let mut path = KeyPath::root();
-        for (node, position) in self.nodes_around(target) {
-            path.extend_by(node.key(position));
+impl KeyPath {
+    pub(super) fn extend_by(&mut self, key: Option<PathKey>) {
+        if let Some(key) = key {
+            self.push(key);
         }
-        path
-    }
-
-    /// Returns the nodes that contain the node at position `target`, from the root down. With each node, returns which
-    /// of its children leads to `target`: the position of this child among the children.
-    pub(crate) fn nodes_around(
-        &self,
-        target: usize,
-    ) -> impl Iterator<Item = (NodeView<'_>, usize)> {
-        let mut next = Some(self.root());
-        std::iter::from_fn(move || {
-            let node = next.filter(|node| node.position() < target)?;
-            let mut children = node.children().enumerate();
-            let (position, child) = children.find(|(_, child)| target < child.end())?;
-            next = Some(child);
-            Some((node, position))
-        })
     }
 }

@@ -5,19 +5,10 @@
 
 use smallvec::SmallVec;
 
-use super::TreeDef;
+use super::structure::{Kinds, TreeDef};
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::node::shape::Shape;
-
-/// The kinds of all leaves of a treedef, present or absent.
-#[derive(Debug)]
-pub(super) struct Kinds {
-    /// The kinds that occur. A kind may occur several times in this list.
-    kinds: Vec<Option<LeafKind>>,
-    /// For each leaf, in order, the position of its kind in `kinds`.
-    of_leaves: Vec<u32>,
-}
 
 impl TreeDef {
     /// Returns the kinds of the leaves, in order.

@@ -2,7 +2,7 @@
 
 use pytree_base::suggest::Effort;
 
-use super::TreeDef;
+use super::structure::TreeDef;
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;

@@ -7,80 +7,13 @@
 //! that a split of the value removes: [`TreeDef::as_whole`] tells them apart, and [`TreeDef::as_value`] is its inverse.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use pytree_base::bug::{LEAVES, expect_next};
 
-use super::{Counts, Node, TreeDef};
-use crate::node::shape::{self, NodeKind};
-
-/// The nodes of a treedef, in preorder.
-#[derive(Debug)]
-pub(super) struct Nodes {
-    computed: OnceLock<Vec<Node>>,
-    /// The whole, if the treedef is a part.
-    part: Option<Presence>,
-}
-
-/// Which leaves of a whole are present in a part.
-#[derive(Debug)]
-struct Presence {
-    /// A treedef that is not a part.
-    whole: TreeDef,
-    /// For each leaf of the whole, present or absent there, whether the leaf is present in the part.
-    present: Vec<bool>,
-}
-
-impl From<Vec<Node>> for Nodes {
-    fn from(nodes: Vec<Node>) -> Self {
-        Self {
-            computed: OnceLock::from(nodes),
-            part: None,
-        }
-    }
-}
-
-impl Deref for Nodes {
-    type Target = Vec<Node>;
-
-    #[inline]
-    fn deref(&self) -> &Vec<Node> {
-        match self.computed.get() {
-            Some(nodes) => nodes,
-            None => self.compute(),
-        }
-    }
-}
-
-impl Nodes {
-    #[cold]
-    fn compute(&self) -> &Vec<Node> {
-        self.computed.get_or_init(|| match &self.part {
-            Some(part) => part.nodes(),
-            None => Vec::new(),
-        })
-    }
-}
-
-impl Presence {
-    fn nodes(&self) -> Vec<Node> {
-        let mut present = self.present.iter();
-        let nodes = self.whole.0.nodes.iter().map(|node| {
-            if !node.is_place() {
-                return *node;
-            }
-            let shape = match (*expect_next(&mut present, LEAVES), node.shape.kind) {
-                (false, _) => &shape::ABSENT,
-                // A leaf that was absent in the whole may have any type.
-                (true, NodeKind::Absent) => &shape::LEAF,
-                (true, _) => node.shape,
-            };
-            Node { shape, ..*node }
-        });
-        nodes.collect()
-    }
-}
+use super::node::Node;
+use super::structure::{Counts, Nodes, Presence, TreeDef};
+use crate::node::shape::NodeKind;
 
 impl TreeDef {
     /// Returns for each leaf, present or absent, in order, whether it is present.
@@ -107,7 +40,7 @@ impl TreeDef {
     /// Returns whether any leaf is absent.
     #[inline]
     pub(crate) fn has_absent(&self) -> bool {
-        self.0.absent > 0
+        self.0.counts.absent > 0
     }
 
     /// Returns a copy in which other leaves are present. For each leaf, present or absent, `present` contains whether
@@ -120,9 +53,8 @@ impl TreeDef {
         }
         let counts = Counts {
             leaves,
-            absent: whole.num_leaves() + whole.0.absent - leaves,
-            depth: self.0.depth,
-            numbered: self.0.numbered,
+            absent: whole.num_leaves() + whole.0.counts.absent - leaves,
+            ..self.0.counts
         };
         let nodes = Nodes {
             computed: OnceLock::new(),
@@ -232,6 +164,7 @@ mod tests {
     use std::hash::{DefaultHasher, Hash, Hasher};
 
     use super::*;
+    use crate::node::shape;
     use crate::treedef::Builder;
 
     /// Returns the treedef of `([*, *], *)`.

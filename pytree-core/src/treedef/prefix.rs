@@ -7,7 +7,8 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::{NodeView, TreeDef};
+use super::cursor::NodeView;
+use super::structure::TreeDef;
 use crate::base::error::{Difference, DifferenceKind, PrefixMisfit};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;

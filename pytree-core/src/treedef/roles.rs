@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::axes::FieldAt;
-use super::{NodeView, TreeDef};
+use super::cursor::NodeView;
+use super::structure::TreeDef;
 use crate::base::error::{MissingRoles, TreeError};
 use crate::base::path::KeyPath;
 use crate::node::axes::{AxisRole, Roles, StaticFields};
@@ -43,7 +44,7 @@ impl LeafRoles<'_> {
         match roles {
             Roles::Listed(roles) => Some((roles.to_vec(), rest)),
             Roles::Computed(compute) => {
-                let fields = StaticFields::new(module.shape(), module.aux());
+                let fields = StaticFields::new(module.shape().static_names(), module.aux());
                 Some((compute(&fields, rank)?, None))
             }
         }

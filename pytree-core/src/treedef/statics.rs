@@ -1,6 +1,6 @@
 //! Replacing static values of a treedef, by type or by the position of a static field.
 
-use super::TreeDef;
+use super::structure::TreeDef;
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 use crate::node::statics::{StaticBox, StaticValue};
@@ -26,7 +26,7 @@ impl TreeDef {
             Some(changed) => StaticBox::new(changed),
             None => value.clone(),
         });
-        self.with_nodes(self.0.nodes.to_vec(), aux.collect(), self.0.leaves)
+        self.with_nodes(self.0.nodes.to_vec(), aux.collect(), self.0.counts.leaves)
     }
 
     /// Replaces the value of each static field of a struct by `value`, if the field has the given name and the type
@@ -87,7 +87,7 @@ impl TreeDef {
             if !problems.is_empty() {
                 return Err(problems);
             }
-            return Ok(self.with_nodes(self.0.nodes.to_vec(), aux.into(), self.0.leaves));
+            return Ok(self.with_nodes(self.0.nodes.to_vec(), aux.into(), self.0.counts.leaves));
         }
         Ok(self.clone())
     }

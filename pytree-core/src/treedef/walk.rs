@@ -2,8 +2,10 @@
 
 use pytree_base::bug::{LEAVES, expect_next};
 
+use super::cursor::NodeView;
 use super::keys::key_below;
-use super::{Inner, Node, TreeDef};
+use super::node::Node;
+use super::structure::{Inner, TreeDef};
 use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::leaf::Leaf;
@@ -24,6 +26,31 @@ pub(crate) enum Step<'a> {
 }
 
 impl TreeDef {
+    /// Returns the path of the node at position `target`.
+    pub(crate) fn path_of(&self, target: usize) -> KeyPath {
+        let mut path = KeyPath::root();
+        for (node, position) in self.nodes_around(target) {
+            path.extend_by(node.key(position));
+        }
+        path
+    }
+
+    /// Returns the nodes that contain the node at position `target`, from the root down. With each node, returns which
+    /// of its children leads to `target`: the position of this child among the children.
+    pub(crate) fn nodes_around(
+        &self,
+        target: usize,
+    ) -> impl Iterator<Item = (NodeView<'_>, usize)> {
+        let mut next = Some(self.root());
+        std::iter::from_fn(move || {
+            let node = next.filter(|node| node.position() < target)?;
+            let mut children = node.children().enumerate();
+            let (position, child) = children.find(|(_, child)| target < child.end())?;
+            next = Some(child);
+            Some((node, position))
+        })
+    }
+
     /// Calls `show` for each step of the walk through the tree. Takes the leaves from `leaves`, in order.
     pub(crate) fn show_nodes<'a>(
         &'a self,

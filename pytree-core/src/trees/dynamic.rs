@@ -24,7 +24,6 @@ use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::{Fit, Notation, TreeDef};
-use crate::trees::select_part::SelectPart;
 
 /// A treedef with its leaves, which may have any type `L`.
 ///
@@ -300,12 +299,6 @@ impl<L> Tree<L> {
 }
 
 impl<L: Leaf + Clone> Tree<L> {
-    /// Converts a value to a tree. A `Some` becomes a node with one child; see [`without_some`](Tree::without_some).
-    pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
-        let (leaves, treedef) = crate::trees::tree::flatten(value);
-        Self::from_parts(treedef, leaves)
-    }
-
     /// Builds a value from the tree. If the value has an `Option`, the tree may have `None`, a `Some` node or, as in
     /// JAX, the content of the `Some`.
     ///
@@ -422,11 +415,5 @@ impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> PytreeOf<L> for Tree<K> {
     }
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         K::into_tree(K::as_tree(self).map(function))
-    }
-}
-impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> SelectPart<L> for Tree<K> {
-    type Part = Tree<L>;
-    fn select_part(tree: Tree<L>) -> Result<Tree<L>, TreeError> {
-        Ok(tree.into_value_form())
     }
 }

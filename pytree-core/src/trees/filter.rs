@@ -1,7 +1,6 @@
 //! Filters select the leaves that an operation is applied to.
 
 mod rule;
-mod terms;
 
 use std::any::TypeId;
 use std::borrow::{Borrow, Cow};

@@ -13,12 +13,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Index;
 
-pub use self::flags::split_by_flags;
-pub(crate) use self::merge::replaced;
-pub use self::merge::{merge, replace};
-pub use self::pop::pop;
-pub(crate) use self::update::merge_state_trees;
-pub use self::update::{merge_state, update};
 use pytree_base::bug::{LEAVES, bug, expect_next};
 
 use crate::base::error::TreeError;
@@ -30,7 +24,13 @@ use crate::treedef::{TreeDef, count};
 use crate::trees::dynamic::Tree;
 use crate::trees::filter::Filter;
 use crate::trees::graph;
-use crate::trees::select_part::SelectPart;
+
+pub use self::flags::split_by_flags;
+pub(crate) use self::merge::replaced;
+pub use self::merge::{merge, replace};
+pub use self::pop::pop;
+pub(crate) use self::update::merge_state_trees;
+pub use self::update::{merge_state, update};
 
 /// A part of an `M`: the structure of the `M`, in which some leaves are absent.
 ///
@@ -183,12 +183,6 @@ impl<M: 'static, L: Leaf + Clone> PytreeOf<L> for Partition<M, L> {
     }
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         self.map(function)
-    }
-}
-impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
-    type Part = Self;
-    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
-        Ok(Self::from_tree(tree.into_value_form()))
     }
 }
 

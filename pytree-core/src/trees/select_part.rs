@@ -1,5 +1,6 @@
 //! The types in which selected leaves of a tree, for instance gradients, are returned to the user.
 
+use super::dynamic::SameLeaf;
 use crate::base::error::TreeError;
 use crate::contract::pytree::PytreeOf;
 use crate::node::leaf::Leaf;
@@ -35,4 +36,18 @@ pub fn select_partition<T: PytreeOf<L>, L: Leaf + Clone>(
     tree: Tree<L>,
 ) -> Result<Partition<T, L>, TreeError> {
     Ok(Partition::from_tree(tree))
+}
+
+impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> SelectPart<L> for Tree<K> {
+    type Part = Tree<L>;
+    fn select_part(tree: Tree<L>) -> Result<Tree<L>, TreeError> {
+        Ok(tree.into_value_form())
+    }
+}
+
+impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
+    type Part = Self;
+    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+        Ok(Self::from_tree(tree.into_value_form()))
+    }
 }

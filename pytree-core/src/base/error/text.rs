@@ -2,34 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::TreeError;
 use crate::base::path::KeyPath;
-
-/// Formats the reason why a value cannot replace another value.
-pub(super) fn unfit(problem: &TreeError) -> String {
-    match problem {
-        TreeError::NodeType {
-            path,
-            expected,
-            found,
-        } => format!("at {}: expected {expected}, found {found}", path.or_root()),
-        TreeError::Arity {
-            path,
-            node,
-            expected,
-            found,
-        } => format!(
-            "at {}: expected {expected} children of `{node}`, found {found}",
-            path.or_root()
-        ),
-        TreeError::StaticType { path, expected } => format!(
-            "at {}: expected a static value of type `{expected}`, found a value of another type",
-            path.or_root()
-        ),
-        TreeError::LeafTypes { mismatches, .. } => list(mismatches),
-        other => other.to_string(),
-    }
-}
 
 /// Writes the message of [`TreeError::TooDeep`].
 pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {

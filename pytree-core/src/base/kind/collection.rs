@@ -1,11 +1,6 @@
 //! Collections: the named groups of states and parameters.
 
-use std::fmt;
-
-use pytree_base::bug::bug;
-
-use super::LeafKind;
-use crate::base::error::TreeError;
+use super::leaf_kind::{CollectionId, LeafKind, NAME_LIMIT, too_long};
 
 /// A named group of states or of parameters, for instance [`BatchStat`]. Derive this trait on a unit struct.
 ///
@@ -43,26 +38,9 @@ pub trait Collection: 'static {
     const KIND: LeafKind = LeafKind::state::<Self>();
 }
 
-/// The greatest total length, in bytes, of the names of a state collection and its ancestors. Each ancestor takes one
-/// byte more than its name.
-pub(crate) const NAME_LIMIT: usize = 46;
-
 /// The greatest number of bytes for a collection of parameters. The limit is lower than [`NAME_LIMIT`], so that the
 /// name of [`Frozen`] fits after the names.
 pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
-
-/// A [`Collection`] as a value. Two values are equal if their names and the names of their ancestors are equal.
-///
-/// The value contains the bytes of the names instead of a pointer. So a `CollectionId` is `Copy` even if the names were
-/// read from a file, and there is no global table of names that would grow with the files that a process reads.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CollectionId {
-    /// The name of the collection, then the names of its ancestors, beginning with the parent. Before the name of each
-    /// ancestor, a byte contains the length of this name plus one. All remaining bytes are zero.
-    bytes: [u8; NAME_LIMIT],
-    /// The length of the collection's own name.
-    length: u8,
-}
 
 impl CollectionId {
     /// Returns the identity of the collection `C`.
@@ -79,176 +57,6 @@ impl CollectionId {
             },
             LeafKind::ParamIn(collection) | LeafKind::State(collection) => collection,
         }
-    }
-
-    /// Returns the collection named `name`, which may be known only at run time. The result is equal to every other
-    /// collection that has the same name and no parent.
-    ///
-    /// # Errors
-    /// [`TreeError::Build`] if the name is longer than 46 bytes.
-    pub fn named(name: &str) -> Result<Self, TreeError> {
-        Self::from_name(name, None).ok_or_else(|| TreeError::Build {
-            node: "collection",
-            reason: format!(
-                "expected a name of at most {NAME_LIMIT} bytes, found `{name}` of {} bytes; write a shorter name",
-                name.len()
-            ),
-        })
-    }
-
-    /// Returns the collection named `name` whose parent is this collection. The name and the parent may be known only
-    /// at run time.
-    ///
-    /// # Errors
-    /// [`TreeError::Build`] if the names of the collection and its ancestors, with one more byte for each ancestor,
-    /// take more than 46 bytes.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_core::CollectionId;
-    /// let (cache, other) = (CollectionId::named("Cache")?, CollectionId::named("Other")?);
-    /// let keys = cache.child("Keys")?;
-    /// assert_eq!(keys.name(), "Keys");
-    /// assert_eq!(keys.parent(), Some(cache));
-    /// assert!(keys.is_in(&cache) && !keys.is_in(&other));
-    /// # Ok::<(), pytree_core::TreeError>(())
-    /// ```
-    pub fn child(&self, name: &str) -> Result<Self, TreeError> {
-        Self::from_name(name, Some(self)).ok_or_else(|| TreeError::Build {
-            node: "collection",
-            reason: format!(
-                "expected at most {NAME_LIMIT} bytes for the names of a collection and its ancestors, with one more for \
-                 each ancestor, found {} for `{name}` below `{self:?}`; write shorter names",
-                name.len() + 1 + self.used()
-            ),
-        })
-    }
-
-    /// Returns the collection `name` below `parent`, or `None` if the names are too long.
-    pub(super) const fn from_name(name: &str, parent: Option<&Self>) -> Option<Self> {
-        let name = name.as_bytes();
-        let behind = match parent {
-            None => 0,
-            Some(parent) => 1 + parent.used(),
-        };
-        if name.len() + behind > NAME_LIMIT {
-            return None;
-        }
-        let mut bytes = [0; NAME_LIMIT];
-        let mut at = 0;
-        while at < name.len() {
-            bytes[at] = name[at];
-            at += 1;
-        }
-        if let Some(parent) = parent {
-            bytes[at] = parent.length + 1;
-            at += 1;
-            let mut from = 0;
-            while from < parent.used() {
-                bytes[at + from] = parent.bytes[from];
-                from += 1;
-            }
-        }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "a name has at most 46 bytes"
-        )]
-        let length = name.len() as u8;
-        Some(Self { bytes, length })
-    }
-
-    /// Returns the number of bytes of all names, plus one byte for each ancestor.
-    pub(crate) const fn used(&self) -> usize {
-        let mut at = self.length as usize;
-        while at < NAME_LIMIT && self.bytes[at] > 0 {
-            at += self.bytes[at] as usize;
-        }
-        at
-    }
-
-    /// Returns the name of the collection.
-    pub fn name(&self) -> &str {
-        match self
-            .bytes
-            .get(..usize::from(self.length))
-            .map(str::from_utf8)
-        {
-            Some(Ok(name)) => name,
-            _ => bug("the name of a collection to be valid UTF-8"),
-        }
-    }
-
-    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], because
-    /// [`LeafKind::ParamIn`] already implies this parent.
-    pub fn parent(&self) -> Option<Self> {
-        let at = usize::from(self.length);
-        let length = self.bytes.get(at).copied().unwrap_or(0).checked_sub(1)?;
-        let mut bytes = [0; NAME_LIMIT];
-        for (to, from) in bytes.iter_mut().zip(&self.bytes[at + 1..]) {
-            *to = *from;
-        }
-        Some(Self { bytes, length })
-    }
-
-    /// Returns the collection, then its ancestors, beginning with the parent.
-    pub(crate) fn with_ancestors(self) -> impl Iterator<Item = Self> {
-        std::iter::successors(Some(self), Self::parent)
-    }
-
-    /// Returns whether this collection is `other`, or a descendant of `other`.
-    #[inline]
-    pub fn is_in(&self, other: &Self) -> bool {
-        self == other || (self.has_parent() && self.is_below(other))
-    }
-
-    #[inline]
-    pub(super) fn has_parent(&self) -> bool {
-        let behind = self.bytes.get(usize::from(self.length));
-        behind.is_some_and(|length| *length > 0)
-    }
-
-    #[inline(never)]
-    fn is_below(self, other: &Self) -> bool {
-        self.with_ancestors()
-            .skip(1)
-            .any(|ancestor| ancestor == *other)
-    }
-
-    /// Returns the collection with `root` as an additional, outermost ancestor, or `None` if the names are too long.
-    pub(crate) fn below_root(&self, root: &Self) -> Option<Self> {
-        let names: Vec<Self> = self.with_ancestors().collect();
-        let mut names = names.iter().rev();
-        names.try_fold(*root, |parent, name| {
-            Self::from_name(name.name(), Some(&parent))
-        })
-    }
-
-    /// Returns the collection without its last ancestor, if this ancestor is `root`.
-    pub(crate) fn without_root(&self, root: &Self) -> Option<Self> {
-        let mut names: Vec<Self> = self.with_ancestors().collect();
-        if names.pop()? != *root {
-            return None;
-        }
-        let below =
-            |parent: Option<Self>, name: &Self| Self::from_name(name.name(), parent.as_ref());
-        let (outermost, rest) = names.split_last()?;
-        let outermost = below(None, outermost)?;
-        let mut rest = rest.iter().rev();
-        rest.try_fold(outermost, |parent, name| below(Some(parent), name))
-    }
-}
-
-#[track_caller]
-pub(super) const fn too_long() -> ! {
-    panic!(
-        "the names of a collection and its ancestors, with one more byte for each ancestor, have at most 46 bytes, or 39 if \
-         the leaves are parameters; write shorter ones"
-    )
-}
-
-impl fmt::Debug for CollectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -304,4 +112,74 @@ collections! {
     ///
     /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) turns all states of this collection into parameters.
     Frozen;
+}
+
+impl LeafKind {
+    /// Returns the kind of the leaves in the collection `C`.
+    pub const fn of<C: Collection>() -> Self {
+        C::KIND
+    }
+
+    /// Returns the kind of the leaves in a collection `C` without a parent.
+    ///
+    /// # Panics
+    /// If the name is longer than 46 bytes.
+    #[track_caller]
+    pub const fn state<C: Collection + ?Sized>() -> Self {
+        match CollectionId::from_name(C::NAME, None) {
+            Some(collection) => Self::State(collection),
+            None => too_long(),
+        }
+    }
+
+    /// Returns the kind of the leaves in a collection `C` whose parent is `P`.
+    ///
+    /// # Panics
+    /// If the names of the collection and its ancestors, with one more byte for each ancestor, take more than 46 bytes.
+    /// If the leaves are parameters, the limit is 39 bytes, and [`Param`](struct@Param) does not count as an ancestor.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::LeafKind;
+    /// use pytree_core::kind::{Collection, Param};
+    /// struct LoraParam;
+    /// impl Collection for LoraParam {
+    ///     const NAME: &'static str = "LoraParam";
+    ///     const KIND: LeafKind = LeafKind::below::<Param, Self>();
+    /// }
+    /// ```
+    #[track_caller]
+    pub const fn below<P: Collection, C: Collection + ?Sized>() -> Self {
+        match Self::named_below::<P>(C::NAME) {
+            Some(kind) => kind,
+            None => too_long(),
+        }
+    }
+
+    const fn named_below<P: Collection>(name: &str) -> Option<Self> {
+        let parent = match &P::KIND {
+            Self::Param => None,
+            Self::ParamIn(parent) => Some(parent),
+            Self::State(parent) => {
+                return match CollectionId::from_name(name, Some(parent)) {
+                    Some(collection) => Some(Self::State(collection)),
+                    None => None,
+                };
+            }
+        };
+        match CollectionId::from_name(name, parent) {
+            Some(collection) if collection.used() <= PARAM_NAME_LIMIT => {
+                Some(Self::ParamIn(collection))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the collection of the leaf: [`Param`](struct@Param) for a parameter without another collection.
+    pub const fn collection(&self) -> CollectionId {
+        match self {
+            Self::Param => const { CollectionId::of::<Param>() },
+            Self::ParamIn(collection) | Self::State(collection) => *collection,
+        }
+    }
 }

@@ -9,6 +9,7 @@
 //! content hash, and no transformation compares them. A comparison of shapes allocates nothing unless it fails. Then the same
 //! comparisons run again in a scope that records each shape for the message.
 
+mod bindings;
 mod capture;
 mod names;
 mod pattern;
@@ -17,6 +18,7 @@ mod roles;
 mod running;
 mod scope;
 
+pub use self::bindings::Owner;
 pub(crate) use self::capture::{Capture, Capturing, name_of_type, returned};
 pub use self::names::names;
 pub(crate) use self::pattern::axes_of;
@@ -26,4 +28,4 @@ pub use self::pattern::{
 pub use self::roles::{AxisRole, Roles, StaticFields};
 pub(crate) use self::running::name_of_function;
 pub use self::running::{Running, describe_running};
-pub use self::scope::{Owner, Scope};
+pub use self::scope::Scope;

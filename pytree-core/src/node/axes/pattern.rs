@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use pytree_base::dtype::ElementType;
+
 use super::roles::Roles;
-use crate::node::leaf::ElementType;
 
 /// A pattern that describes the dtype and the shape of an array, for instance `f32[batch in]`.
 ///

@@ -6,10 +6,12 @@ mod suspects;
 use std::fmt::Write as _;
 
 pub(crate) use self::suspects::suspects;
+use pytree_base::dtype::ElementType;
+
+use super::bindings::{Bindings, Origin, Owner};
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
-use super::scope::{Origin, Owner, Scope};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayInfo, ElementType, MappedAxis};
+use crate::node::leaf::{ArrayInfo, MappedAxis};
 
 /// The reason why a shape does not match its pattern.
 #[derive(Clone, Debug)]
@@ -144,12 +146,12 @@ impl Report {
     }
 
     /// Adds a reason why the shape at `origin` does not match.
-    pub(super) fn add(&mut self, reason: Reason, origin: Origin, scope: &Scope) {
-        let (expected, fix) = self.explain(&reason, origin, scope);
+    pub(super) fn add(&mut self, reason: Reason, origin: Origin, bound: &Bindings) {
+        let (expected, fix) = self.explain(&reason, origin, bound);
         let hint = match reason {
             Reason::Name(name, found) => {
-                let mapped = self.mapped_instead(origin, scope.length_of(name));
-                mapped.or_else(|| self.transposed(name, found, origin, scope))
+                let mapped = self.mapped_instead(origin, bound.length_of(name));
+                mapped.or_else(|| self.transposed(name, found, origin, bound))
             }
             Reason::Rank => self.mapped_instead(origin, None),
             _ => None,
@@ -173,19 +175,19 @@ impl Report {
         name: &str,
         found: usize,
         origin: Origin,
-        scope: &Scope,
+        bound: &Bindings,
     ) -> Option<String> {
-        let length = scope.length_of(name)?;
-        let from = scope.origin_of(name)?;
+        let length = bound.length_of(name)?;
+        let from = bound.origin_of(name)?;
         if from.recorded == origin.recorded {
             return None;
         }
-        let here = self.other_axis(origin.recorded, length, scope);
+        let here = self.other_axis(origin.recorded, length, bound);
         let hint = here.or_else(|| {
             // This hint is given only for fields. Arguments often have equal lengths by chance, so for them the hint
             // would often be wrong.
             let are_fields = [from.owner, origin.owner] == [Owner::Module; 2];
-            are_fields.then(|| self.other_axis(from.recorded, found, scope))?
+            are_fields.then(|| self.other_axis(from.recorded, found, bound))?
         });
         hint.map(|(axis, length, place)| {
             format!("axis {axis} of {place} has length {length}: did you transpose {place}?")
@@ -198,10 +200,10 @@ impl Report {
         &self,
         recorded: u32,
         length: usize,
-        scope: &Scope,
+        bound: &Bindings,
     ) -> Option<(usize, usize, String)> {
         let shape = self.shapes.get(usize::try_from(recorded).ok()?)?;
-        let stacked = scope.stacked;
+        let stacked = bound.stacked;
         let ShapePattern { before, after, .. } = shape.pattern;
         let lengths = shape.found.shape.get(stacked..)?;
         let end = lengths.len().checked_sub(after.len())?;
@@ -214,8 +216,8 @@ impl Report {
             match pattern {
                 Some(AxisPattern::Length(fixed)) => *fixed != length,
                 Some(AxisPattern::Named(name) | AxisPattern::Broadcast(name)) => {
-                    scope.length_of(name) != Some(length)
-                        || scope
+                    bound.length_of(name) != Some(length)
+                        || bound
                             .origin_of(name)
                             .is_some_and(|origin| origin.recorded == recorded)
                 }
@@ -227,18 +229,18 @@ impl Report {
     }
 
     /// Returns the expected lengths with their origins, and the fix.
-    fn explain(&self, reason: &Reason, origin: Origin, scope: &Scope) -> (Vec<String>, String) {
+    fn explain(&self, reason: &Reason, origin: Origin, bound: &Bindings) -> (Vec<String>, String) {
         let (place, verb) = (self.place(origin), origin.owner.verb());
         match reason {
             Reason::Rank => {
                 let pattern = origin.pattern;
-                let expected = pattern.map_or_else(Vec::new, |pattern| self.known(pattern, scope));
-                (expected, self.rank_fix(origin, scope))
+                let expected = pattern.map_or_else(Vec::new, |pattern| self.known(pattern, bound));
+                (expected, self.rank_fix(origin, bound))
             }
             Reason::Length => (Vec::new(), format!("{verb} {place} with that length")),
-            Reason::Name(name, found) => self.explain_name(name, *found, origin, scope),
+            Reason::Name(name, found) => self.explain_name(name, *found, origin, bound),
             Reason::Rest(name, lengths) => {
-                let from = scope.origin_of(name);
+                let from = bound.origin_of(name);
                 let expected = format!("*{name} = {lengths:?}{}", self.source(name, from));
                 let other =
                     from.map_or_else(String::new, |from| format!(" and {}", self.place(from)));
@@ -248,7 +250,7 @@ impl Report {
                 )
             }
             Reason::Computed(expression, computed) => {
-                self.explain_computed(expression, *computed, origin, scope)
+                self.explain_computed(expression, *computed, origin, bound)
             }
             Reason::Element(None) => {
                 let element = origin
@@ -292,11 +294,11 @@ impl Report {
         name: &str,
         found: usize,
         origin: Origin,
-        scope: &Scope,
+        bound: &Bindings,
     ) -> (Vec<String>, String) {
         let (place, verb) = (self.place(origin), origin.owner.verb());
-        let length = scope.length_of(name).unwrap_or_default();
-        let from = scope.origin_of(name);
+        let length = bound.length_of(name).unwrap_or_default();
+        let from = bound.origin_of(name);
         let expected = format!("{name} = {length}{}", self.source(name, from));
         let fix = match from {
             Some(from) if from.owner == Owner::Module && origin.owner == Owner::Argument => {
@@ -330,12 +332,12 @@ impl Report {
         expression: &Expression,
         computed: Length,
         origin: Origin,
-        scope: &Scope,
+        bound: &Bindings,
     ) -> (Vec<String>, String) {
         let (place, verb) = (self.place(origin), origin.owner.verb());
         let names = expression.names().map(|name| {
-            let length = scope.length_of(name).unwrap_or_default();
-            let source = self.source_text(name, scope.origin_of(name));
+            let length = bound.length_of(name).unwrap_or_default();
+            let source = self.source_text(name, bound.origin_of(name));
             format!(
                 "{name} = {length}{}",
                 source.map_or_else(String::new, |text| format!(" from {text}"))
@@ -361,7 +363,7 @@ impl Report {
         (vec![format!("{text} = {value}{from}")], fix)
     }
 
-    fn rank_fix(&self, origin: Origin, scope: &Scope) -> String {
+    fn rank_fix(&self, origin: Origin, bound: &Bindings) -> String {
         let place = self.place(origin);
         let Some(pattern) = origin.pattern else {
             return format!("reshape {place}");
@@ -375,11 +377,11 @@ impl Report {
         let plural = if fixed == 1 { "axis" } else { "axes" };
         match origin.owner {
             // If an array has more axes than names, the model may be stacked.
-            Owner::Module if scope.stacked == 0 && self.rank(origin) > fixed => format!(
+            Owner::Module if bound.stacked == 0 && self.rank(origin) > fixed => format!(
                 "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`, or write `#[module(stacked = \"name\")]` above the field that holds it"
             ),
             Owner::Module => {
-                let after = match scope.stacked {
+                let after = match bound.stacked {
                     0 => "",
                     _ => " after the stacked ones",
                 };
@@ -402,7 +404,7 @@ impl Report {
     }
 
     /// Returns the lengths that are already bound to names of a pattern.
-    fn known(&self, pattern: &ShapePattern, scope: &Scope) -> Vec<String> {
+    fn known(&self, pattern: &ShapePattern, bound: &Bindings) -> Vec<String> {
         let axes = pattern.before.iter().chain(pattern.after);
         let names = axes.filter_map(|axis| match axis {
             AxisPattern::Named(name) | AxisPattern::Broadcast(name) => Some(*name),
@@ -413,10 +415,10 @@ impl Report {
             Rest::Any => None,
         });
         let known = names.chain(rest).filter_map(|name| {
-            let length = scope.length_of(name)?;
+            let length = bound.length_of(name)?;
             Some(format!(
                 "{name} = {length}{}",
-                self.source(name, scope.origin_of(name))
+                self.source(name, bound.origin_of(name))
             ))
         });
         known.collect()

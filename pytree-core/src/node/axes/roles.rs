@@ -6,7 +6,6 @@
 
 use std::fmt;
 
-use crate::node::shape::Shape;
 use crate::node::statics::{StaticBox, StaticValue};
 
 /// The role of an axis of an array, such as the weight of a layer.
@@ -140,18 +139,18 @@ pub enum Roles {
 /// ```
 #[derive(Debug)]
 pub struct StaticFields<'a> {
-    shape: Shape<'a>,
-    values: &'a [StaticBox],
+    fields: Vec<(&'a str, &'a StaticBox)>,
 }
 
 impl<'a> StaticFields<'a> {
-    pub(crate) fn new(shape: Shape<'a>, values: &'a [StaticBox]) -> Self {
-        Self { shape, values }
+    pub(crate) fn new(names: impl Iterator<Item = &'a str>, values: &'a [StaticBox]) -> Self {
+        let fields = names.zip(values).collect();
+        Self { fields }
     }
 
     /// Returns the value of a static field, or `None` if there is no such field of the type `T`.
     pub fn get<T: StaticValue>(&self, name: &str) -> Option<T> {
-        let position = self.shape.static_names().position(|known| known == name)?;
-        self.values.get(position)?.to_value()
+        let (_, value) = self.fields.iter().find(|(known, _)| *known == name)?;
+        value.to_value()
     }
 }

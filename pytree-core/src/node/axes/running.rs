@@ -7,8 +7,9 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
+use super::bindings::Bound;
 use super::capture;
-use super::scope::{Bound, Scope};
+use super::scope::Scope;
 use crate::base::text::short_name;
 
 thread_local! {
@@ -51,7 +52,7 @@ impl Running {
                 module,
                 first: stack.names.len(),
             });
-            stack.names.extend_from_slice(scope.lengths());
+            stack.names.extend_from_slice(&scope.bindings.lengths);
         });
         let is_captured = scope.captures();
         if is_captured {

@@ -1,56 +1,14 @@
 //! The lengths of named axes, and the comparison of shapes with patterns.
 
+use pytree_base::dtype::ElementType;
 use smallvec::SmallVec;
 
+use super::bindings::{Bindings, Bound, Origin, Owner, find};
 use super::capture;
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
 use super::report::{Reason, Report, suspects};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayInfo, ElementType, MappedAxis};
-
-/// The owner of a checked shape. Messages suggest a different fix for each owner.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// A field of the module.
-    Module,
-    /// An argument of the function.
-    Argument,
-    /// The result of the function.
-    Result,
-}
-
-/// Where a name got its length.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    /// The pattern of the field or argument. `None` for a static field, a constant or an integer argument, because its
-    /// value is the length.
-    pub(super) pattern: Option<&'static ShapePattern>,
-    pub(super) owner: Owner,
-    /// The index of the shape in the report. `u32::MAX` if there is no report or no shape.
-    pub(super) recorded: u32,
-}
-
-/// A name that is bound to a value: to the length of an axis, to a dtype, or to the lengths of the axes of `*name`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound<T> {
-    pub(super) name: &'static str,
-    pub(super) value: T,
-    origin: Origin,
-}
-
-impl<T> Bound<T> {
-    /// Returns the label of the field or argument that gave the name its value.
-    pub(super) fn label(&self) -> &'static str {
-        let pattern = self.origin.pattern;
-        pattern.map_or(self.name, |pattern| pattern.label)
-    }
-
-    /// Returns whether the value belongs to a static field or to a constant of the module.
-    pub(super) fn is_static(&self) -> bool {
-        self.origin.pattern.is_none() && self.origin.owner == Owner::Module
-    }
-}
+use crate::node::leaf::{ArrayInfo, MappedAxis};
 
 /// A computed length, such as `heads*head_dim`. Computed lengths are compared at the end, after all names are bound.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +24,11 @@ struct Deferred {
 /// records each shape for the message.
 #[derive(Debug)]
 pub struct Scope {
-    lengths: SmallVec<[Bound<usize>; 8]>,
+    /// The lengths that names have, and how many axes are stacked.
+    pub(crate) bindings: Bindings,
     elements: SmallVec<[Bound<ElementType>; 1]>,
-    /// The axes that are bound to `*name`.
-    rests: SmallVec<[Bound<SmallVec<[usize; 4]>>; 1]>,
     deferred: SmallVec<[Deferred; 2]>,
     owner: Owner,
-    /// The number of leading axes that are not part of a module's patterns, because the module is stacked.
-    pub(crate) stacked: usize,
     is_broken: bool,
     /// The position of the current shape among the recorded shapes of the report. `u32::MAX` without a report.
     recorded: u32,
@@ -90,12 +45,10 @@ impl Scope {
     #[inline]
     pub fn new() -> Self {
         Self {
-            lengths: SmallVec::new(),
+            bindings: Bindings::default(),
             elements: SmallVec::new(),
-            rests: SmallVec::new(),
             deferred: SmallVec::new(),
             owner: Owner::Module,
-            stacked: 0,
             is_broken: false,
             recorded: u32::MAX,
             report: None,
@@ -174,18 +127,16 @@ impl Scope {
         }
     }
 
-    /// Returns the report of a scope that records.
-    pub(super) fn report(&self) -> Option<&Report> {
-        self.report.as_deref()
-    }
-
     /// Runs failed comparisons again in a scope that records all shapes, and returns the mismatches. If another value of
     /// one static field fits all shapes, the mismatches name this field and the value.
     pub(crate) fn explained(module: &str, compare: &dyn Fn(&mut Self)) -> Vec<ShapeMismatch> {
         let mut scope = Self::recording(module);
         compare(&mut scope);
         scope.matches();
-        let suspects = suspects(&scope, &|name, length| {
+        let Some(report) = scope.report.take() else {
+            return Vec::new();
+        };
+        let suspects = suspects(&report, &scope.bindings, &|name, length| {
             let mut other = Self::recording(module);
             if let Some(report) = &mut other.report {
                 report.assume(name, length);
@@ -193,8 +144,7 @@ impl Scope {
             compare(&mut other);
             other.matches()
         });
-        let report = scope.report.take();
-        report.map_or_else(Vec::new, |report| report.into_explained(&suspects))
+        report.into_explained(&suspects)
     }
 
     /// Compares the computed lengths, returns the recorded shapes that do not match, and ends the recording.
@@ -209,23 +159,6 @@ impl Scope {
     #[inline]
     pub fn begin(&mut self, owner: Owner) {
         self.owner = owner;
-    }
-
-    /// Returns the names with their lengths.
-    #[inline]
-    pub(super) fn lengths(&self) -> &[Bound<usize>] {
-        &self.lengths
-    }
-
-    /// Returns the length of the axis with the given name. Returns `None` if no length is bound to the name.
-    pub(super) fn length_of(&self, name: &str) -> Option<usize> {
-        Some(find(self.lengths(), name)?.value)
-    }
-
-    /// Returns where a name got its length.
-    pub(super) fn origin_of(&self, name: &str) -> Option<Origin> {
-        let length = find(self.lengths(), name).map(|bound| bound.origin);
-        length.or_else(|| find(&self.rests, name).map(|bound| bound.origin))
     }
 
     /// Binds a name to the value of a static field, a constant or an integer argument. Does nothing if the value cannot
@@ -243,7 +176,7 @@ impl Scope {
                 owner: self.owner,
                 recorded: u32::MAX,
             };
-            self.lengths.push(Bound {
+            self.bindings.lengths.push(Bound {
                 name,
                 value,
                 origin,
@@ -266,7 +199,7 @@ impl Scope {
         if self.report.is_some() {
             self.record(pattern, found);
         }
-        let shape = found.shape.get(self.stacked..);
+        let shape = found.shape.get(self.bindings.stacked..);
         let Some(shape) = shape.filter(|shape| pattern.has_rank(shape.len())) else {
             return self.mistake(Reason::Rank, self.origin(pattern));
         };
@@ -304,12 +237,12 @@ impl Scope {
                 self.compare_special(axis, found, pattern);
                 continue;
             };
-            match find(self.lengths(), name) {
+            match find(&self.bindings.lengths, name) {
                 Some(bound) if bound.value == found => {}
                 Some(_) => self.mistake(Reason::Name(name, found), self.origin(pattern)),
                 None => {
                     let origin = self.origin(pattern);
-                    self.lengths.push(Bound {
+                    self.bindings.lengths.push(Bound {
                         name,
                         value: found,
                         origin,
@@ -334,10 +267,10 @@ impl Scope {
             AxisPattern::Length(_) => self.mistake(Reason::Length, origin),
             AxisPattern::Broadcast(_) if found == 1 => {}
             AxisPattern::Named(name) | AxisPattern::Broadcast(name) => {
-                match find(self.lengths(), name) {
+                match find(&self.bindings.lengths, name) {
                     Some(bound) if bound.value == found => {}
                     Some(_) => self.mistake(Reason::Name(name, found), origin),
-                    None => self.lengths.push(Bound {
+                    None => self.bindings.lengths.push(Bound {
                         name,
                         value: found,
                         origin,
@@ -354,13 +287,13 @@ impl Scope {
 
     #[inline(never)]
     fn compare_rest(&mut self, name: &'static str, found: &[usize], origin: Origin) {
-        match find(&self.rests, name) {
+        match find(&self.bindings.rests, name) {
             Some(bound) if bound.value[..] == *found => {}
             Some(bound) => {
                 let expected = bound.value.to_vec();
                 self.mistake(Reason::Rest(name, expected), origin);
             }
-            None => self.rests.push(Bound {
+            None => self.bindings.rests.push(Bound {
                 name,
                 value: found.into(),
                 origin,
@@ -410,7 +343,7 @@ impl Scope {
             origin,
         } in std::mem::take(&mut self.deferred)
         {
-            match expression.value(|name| self.length_of(name)) {
+            match expression.value(|name| self.bindings.length_of(name)) {
                 Some(Length::Is(expected)) if expected == found => {}
                 None => {}
                 Some(computed) => self.mistake(Reason::Computed(expression, computed), origin),
@@ -422,20 +355,8 @@ impl Scope {
     fn mistake(&mut self, reason: Reason, origin: Origin) {
         self.is_broken = true;
         if let Some(mut report) = self.report.take() {
-            report.add(reason, origin, self);
+            report.add(reason, origin, &self.bindings);
             self.report = Some(report);
         }
     }
-}
-
-#[inline]
-fn find<'b, T>(bound: &'b [Bound<T>], name: &str) -> Option<&'b Bound<T>> {
-    bound.iter().find(|bound| is_same(bound.name, name))
-}
-
-/// Returns whether two names are equal. Equal names in one crate usually have the same address, so their bytes are
-/// rarely compared.
-#[inline]
-fn is_same(left: &str, right: &str) -> bool {
-    left.len() == right.len() && (std::ptr::eq(left.as_ptr(), right.as_ptr()) || left == right)
 }

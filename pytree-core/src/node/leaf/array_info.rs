@@ -1,10 +1,15 @@
 //! Dtypes and shapes of leaves that are arrays.
 
+use std::error::Error;
 use std::fmt;
 
 use pytree_base::dtype::ElementType;
 
-use super::{FillBytes, LeafError};
+/// The error of an array whose elements cannot be read or replaced. The source is that of the library of the array.
+pub type LeafError = Box<dyn Error + Send + Sync>;
+
+/// Fills the bytes of new elements.
+pub type FillBytes<'f> = dyn FnMut(&mut [u8]) -> Result<(), LeafError> + 'f;
 
 /// A Rust type that can be the element of an array leaf.
 pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {

@@ -1,8 +1,14 @@
-//! Leaves as `ndarray` arrays of dynamic dimension.
+//! Numbers and arrays of ndarray: their elements as bytes, and views of dynamic dimension.
 
-use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use std::borrow::Cow;
+use std::ops::Range;
 
-use super::{Element, Leaf};
+use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
+use pytree_base::dtype::ElementType;
+use pytree_base::for_each_element_type;
+
+use super::array_info::{ArrayInfo, Element, FillBytes, LeafError};
+use super::traits::{ArrayLeaf, Leaf, ReadRegion};
 
 /// Runs a block for each dimension that an array may have, with the type `$dimension`.
 macro_rules! each_dimension {
@@ -66,5 +72,77 @@ impl dyn Leaf {
             }
             _ => false,
         }
+    }
+}
+
+/// Implements [`Element`] for numbers that are their bytes, where every pattern of bytes is a number.
+macro_rules! plain {
+    ([bool $bool:ident bool] $([$kind:ident $dtype:ident $number:ty])*) => {$(
+        impl Element for $number {
+            const TYPE: ElementType = ElementType::$dtype;
+            fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
+                Ok(bytemuck::cast_slice(elements))
+            }
+            fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
+                let mut elements = vec![Self::default(); count];
+                fill(bytemuck::cast_slice_mut(&mut elements))?;
+                Ok(elements)
+            }
+        }
+    )*};
+}
+for_each_element_type!([plain]);
+
+impl Element for bool {
+    const TYPE: ElementType = ElementType::Bool;
+    fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
+        Ok(bytemuck::cast_slice(elements))
+    }
+    fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
+        let mut bytes = vec![0; count];
+        fill(&mut bytes)?;
+        Ok(bytes.into_iter().map(|byte| byte != 0).collect())
+    }
+}
+
+impl<T: Element + Leaf> ArrayLeaf for T {
+    #[inline]
+    fn info(&self) -> ArrayInfo<&[usize]> {
+        ArrayInfo {
+            element: Self::TYPE,
+            shape: &[],
+        }
+    }
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
+        Self::bytes_of(std::slice::from_ref(self)).map(Cow::Borrowed)
+    }
+    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
+        let elements = Self::filled(1, &mut |bytes| read(&[], bytes))?;
+        Ok(Box::new(elements[0]))
+    }
+}
+
+impl<T: Element, D: Dimension + Send + Sync + 'static> ArrayLeaf for Array<T, D> {
+    #[inline]
+    fn info(&self) -> ArrayInfo<&[usize]> {
+        ArrayInfo {
+            element: T::TYPE,
+            shape: self.shape(),
+        }
+    }
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
+        if let Some(elements) = self.as_slice() {
+            return Ok(Cow::Borrowed(T::bytes_of(elements)?));
+        }
+        let mut bytes = Vec::new();
+        for element in self {
+            bytes.extend_from_slice(T::bytes_of(std::slice::from_ref(element))?);
+        }
+        Ok(Cow::Owned(bytes))
+    }
+    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
+        let whole: Vec<Range<usize>> = self.shape().iter().map(|&length| 0..length).collect();
+        let elements = T::filled(self.len(), &mut |bytes| read(&whole, bytes))?;
+        Ok(Box::new(Self::from_shape_vec(self.raw_dim(), elements)?))
     }
 }

@@ -188,24 +188,6 @@ impl Hash for StaticData {
     }
 }
 
-impl super::StaticValue for StaticData {
-    fn static_eq(&self, other: &Self) -> bool {
-        self == other
-    }
-    fn static_hash(&self, hasher: &mut dyn Hasher) {
-        self.add_to_hash(hasher);
-    }
-    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-    fn static_data(&self) -> StaticData {
-        self.clone()
-    }
-    fn from_static_data(data: &StaticData) -> Option<Self> {
-        Some(data.clone())
-    }
-}
-
 /// A float as a static value: compared and ordered by its bits, in the order of IEEE 754's `totalOrder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FloatBits(i64);

@@ -4,9 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use super::data::{FloatBits, StaticData};
+use super::{Shown, StaticValue, function_type};
 use crate::base::text::{write_bool, write_float};
-
-use super::{FloatBits, Shown, StaticData, StaticValue, function_type};
 
 macro_rules! by_hash {
     ($($type:ty { $(show: $show:expr,)? data: $data:expr, from: $from:expr })*) => {$(
@@ -351,3 +351,21 @@ macro_rules! functions {
     )*};
 }
 functions! { () (A) (A, B) (A, B, C) (A, B, C, D) }
+
+impl StaticValue for StaticData {
+    fn static_eq(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn static_hash(&self, hasher: &mut dyn Hasher) {
+        self.add_to_hash(hasher);
+    }
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+    fn static_data(&self) -> StaticData {
+        self.clone()
+    }
+    fn from_static_data(data: &StaticData) -> Option<Self> {
+        Some(data.clone())
+    }
+}

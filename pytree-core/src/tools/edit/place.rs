@@ -15,7 +15,6 @@ use crate::contract::pytree::{Pytree, Visit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
-use crate::tools::edit::replace::Target;
 use crate::treedef::TreeDef;
 
 /// The nodes of a model in the graph form.
@@ -172,4 +171,15 @@ impl<'t> Parents<'t> {
         }
         keys.into_iter().rev().collect()
     }
+}
+
+/// A node to be replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'t> {
+    /// The position of the node in the graph form.
+    pub(crate) node: usize,
+    /// The identity of the node if it is a shared node or a reference, which is replaced at each of its paths.
+    pub(crate) identity: Option<NodeIdentity>,
+    /// If the node is in a dynamic tree: the structure of this tree, and the position of the node in this tree.
+    pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::place::Target;
 use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
 use crate::contract::arena::{Arena, Content};
@@ -19,17 +20,6 @@ use crate::node::statics::StaticRef;
 use crate::tools::edit::place::Places;
 use crate::treedef::{NodeView, TreeDef};
 use crate::trees::functions::flatten_as_tree;
-
-/// A node to be replaced.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'t> {
-    /// The position of the node in the graph form.
-    pub(crate) node: usize,
-    /// The identity of the node if it is a shared node or a reference, which is replaced at each of its paths.
-    pub(crate) identity: Option<NodeIdentity>,
-    /// If the node is in a dynamic tree: the structure of this tree, and the position of the node in this tree.
-    pub(crate) inside: Option<(&'t TreeDef, usize)>,
-}
 
 /// Returns the model with other values in the place of some nodes, and whether its modules have named axes. The nodes
 /// are in preorder, and no node contains another.

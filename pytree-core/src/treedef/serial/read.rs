@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
-use super::{BUILTIN, MAGIC, REMEMBERED, VERSION};
+use super::format::{BUILTIN, MAGIC, REMEMBERED, VERSION};
 use crate::base::error::TreeError;
 use crate::node::insertion::InsertionOrder;
 use crate::node::shape::{DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
-use crate::treedef::{NOTHING, Node, TreeDef};
+use crate::treedef::node::{NOTHING, Node};
+use crate::treedef::structure::TreeDef;
 
 /// A node that refers to its shape by a position. The size is zero until the subtree is read.
 struct NewNode {

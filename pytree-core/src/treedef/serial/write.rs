@@ -4,11 +4,11 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{ABSENT, BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES};
+use super::format::{ABSENT, BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES};
 use crate::base::kind::{CollectionId, FieldKind};
 use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData};
-use crate::treedef::TreeDef;
+use crate::treedef::structure::TreeDef;
 
 /// Writes treedefs.
 pub(super) struct Writer {

@@ -1,11 +1,11 @@
-//! Trees whose leaves have different types.
+//! Trees of values, and trees whose leaves have different types.
 
 use std::any::type_name;
 
 use super::Tree;
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::text::short_name;
-use crate::contract::pytree::Pytree;
+use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::trees::tree;
 
@@ -71,5 +71,13 @@ impl Tree<AnyLeaf> {
             Some(leaf) => AnyLeaf::new(function(leaf)),
             None => leaf.clone(),
         })
+    }
+}
+
+impl<L: Leaf + Clone> Tree<L> {
+    /// Converts a value to a tree. A `Some` becomes a node with one child; see [`without_some`](Tree::without_some).
+    pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
+        let (leaves, treedef) = tree::flatten(value);
+        Self::from_parts(treedef, leaves)
     }
 }

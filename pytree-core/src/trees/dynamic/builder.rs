@@ -3,14 +3,14 @@
 mod order;
 mod problems;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
-use self::order::in_order;
+use self::order::{Item, LabelAt, Labels, in_order};
 use self::problems::Problems;
 use super::Tree;
 use crate::base::error::TreeError;
@@ -63,50 +63,6 @@ pub struct TreeBuilder<L = AnyLeaf> {
     shapes: HashSet<Arc<DynamicShape>>,
     labels: Labels,
     problems: Problems,
-}
-
-/// The position of a label in [`Labels::entries`].
-type LabelAt = usize;
-
-/// The labels of shared nodes and references.
-#[derive(Debug, Default)]
-struct Labels {
-    positions: HashMap<String, LabelAt>,
-    /// For each label, its text and the position of its node in [`TreeBuilder::items`]. The position is `None` until
-    /// the node is added.
-    entries: Vec<(String, Option<usize>)>,
-}
-
-impl Labels {
-    /// Returns the position of a label, and adds the label if it is new.
-    fn position(&mut self, label: &str) -> LabelAt {
-        if let Some(&position) = self.positions.get(label) {
-            return position;
-        }
-        let position = self.entries.len();
-        self.positions.insert(label.to_owned(), position);
-        self.entries.push((label.to_owned(), None));
-        position
-    }
-}
-
-/// An item that was added to a builder: a leaf, a tree, a node or an edge.
-#[derive(Debug)]
-enum Item<L> {
-    Leaf(L),
-    Tree(Tree<L>),
-    /// A further occurrence of the shared node or the reference with this label.
-    Again(LabelAt),
-    /// A weak edge to the node with this label. `None` means that the edge has no target.
-    Weak(Option<LabelAt>),
-    Node {
-        /// The label of a shared node or a reference.
-        label: Option<LabelAt>,
-        shape: OwnedShape,
-        /// The static values; for a map, the keys.
-        aux: Vec<StaticBox>,
-        children: Vec<usize>,
-    },
 }
 
 impl<L> Default for TreeBuilder<L> {

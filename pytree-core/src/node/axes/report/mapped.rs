@@ -1,8 +1,8 @@
 //! Axes that `vmap` removed: a hint for shapes that were written with the axis of the examples.
 
 use super::Report;
+use crate::node::axes::bindings::{Origin, Owner};
 use crate::node::axes::pattern::ShapePattern;
-use crate::node::axes::scope::{Origin, Owner};
 use crate::node::leaf::MappedAxis;
 
 impl Report {

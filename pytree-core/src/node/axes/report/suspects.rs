@@ -5,8 +5,8 @@
 
 use super::{Recorded, Report, shown};
 use crate::base::error::ShapeMismatch;
+use crate::node::axes::bindings::{Bindings, Owner};
 use crate::node::axes::pattern::{AxisPattern, Expression, Length, ShapePattern};
-use crate::node::axes::scope::{Owner, Scope};
 
 /// A static field or constant of a module, with the only other length that fits all shapes.
 #[derive(Debug)]
@@ -22,12 +22,13 @@ const GREATEST: usize = 1 << 14;
 /// The number of arrays that the message lists.
 const LISTED: usize = 4;
 
-/// Returns the static fields that explain all mismatches of a recorded scope. `fits` returns whether all shapes match if
+/// Returns the static fields that explain all mismatches of a report. `fits` returns whether all shapes match if
 /// the static field of the given name has the given length.
-pub(crate) fn suspects(scope: &Scope, fits: &dyn Fn(&'static str, usize) -> bool) -> Vec<Suspect> {
-    let Some(report) = scope.report() else {
-        return Vec::new();
-    };
+pub(crate) fn suspects(
+    report: &Report,
+    bindings: &Bindings,
+    fits: &dyn Fn(&'static str, usize) -> bool,
+) -> Vec<Suspect> {
     let wrong: Vec<&Recorded> = report.wrong().collect();
     let Some(first) = wrong.first() else {
         return Vec::new();
@@ -36,9 +37,9 @@ pub(crate) fn suspects(scope: &Scope, fits: &dyn Fn(&'static str, usize) -> bool
     if wrong.iter().any(|shape| shape.owner != Owner::Module) {
         return Vec::new();
     }
-    let statics = scope.lengths().iter().filter(|bound| bound.is_static());
+    let statics = bindings.lengths.iter().filter(|bound| bound.is_static());
     let suspects = statics.filter_map(|bound| {
-        let mut fitting = lengths_for(bound.name, first, scope)
+        let mut fitting = lengths_for(bound.name, first, bindings)
             .filter(|&length| length != bound.value && fits(bound.name, length));
         let length = fitting.next()?;
         // With a division, several lengths may fit.
@@ -55,16 +56,16 @@ pub(crate) fn suspects(scope: &Scope, fits: &dyn Fn(&'static str, usize) -> bool
 fn lengths_for<'s>(
     name: &'static str,
     shape: &Recorded,
-    scope: &'s Scope,
+    bindings: &'s Bindings,
 ) -> Box<dyn Iterator<Item = usize> + 's> {
-    for (axis, found) in axes_with_lengths(shape, scope.stacked) {
+    for (axis, found) in axes_with_lengths(shape, bindings.stacked) {
         match *axis {
             AxisPattern::Named(used) | AxisPattern::Broadcast(used) if used == name => {
                 return Box::new(std::iter::once(found));
             }
             AxisPattern::Computed(expression) if expression.names().any(|used| used == name) => {
                 let is_found = move |length: &usize| {
-                    value_with(expression, name, *length, scope) == Some(Length::Is(found))
+                    value_with(expression, name, *length, bindings) == Some(Length::Is(found))
                 };
                 return Box::new((1..=GREATEST).filter(is_found));
             }
@@ -75,12 +76,17 @@ fn lengths_for<'s>(
 }
 
 /// Returns the value of an expression if a name has another length.
-fn value_with(expression: &Expression, name: &str, length: usize, scope: &Scope) -> Option<Length> {
+fn value_with(
+    expression: &Expression,
+    name: &str,
+    length: usize,
+    bindings: &Bindings,
+) -> Option<Length> {
     expression.value(|used| {
         if used == name {
             Some(length)
         } else {
-            scope.length_of(used)
+            bindings.length_of(used)
         }
     })
 }

@@ -7,7 +7,7 @@ use super::{Reader, fail};
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
 use crate::node::shape::{self, DynamicShape, FieldAxes, NodeKind, Shape};
-use crate::treedef::serial::{
+use crate::treedef::serial::format::{
     ABSENT, BUILTIN, KINDS, NEW_SHAPE, WITH_AXES, WITH_PARENTS_AND_AXES, WITH_SPLITS,
 };
 

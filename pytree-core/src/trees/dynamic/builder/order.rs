@@ -1,18 +1,64 @@
-//! Puts the nodes of a builder in their final order, and assigns the numbers that aliases use.
+//! The items of a builder. Puts the nodes in their final order, and assigns the numbers that aliases use.
 //!
 //! The final order may differ from the order in which nodes were added, because the entries of a dictionary are sorted.
 //! The first occurrence of a shared node in the final order becomes the node, and the later occurrences become aliases.
 
+use std::collections::HashMap;
+
 use pytree_base::bug::bug;
 use pytree_base::suggest::Effort;
 
-use super::{Item, LabelAt, Labels, Problems};
+use super::problems::Problems;
 use crate::base::path::KeyPath;
 use crate::node::insertion::sort_entries;
 use crate::node::shape::{self, NodeKind, OwnedShape};
 use crate::node::statics::StaticBox;
 use crate::treedef::Builder;
 use crate::trees::dynamic::Tree;
+
+/// The position of a label in [`Labels::entries`].
+pub(super) type LabelAt = usize;
+
+/// The labels of shared nodes and references.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    pub(super) positions: HashMap<String, LabelAt>,
+    /// For each label, its text and the position of its node in [`TreeBuilder::items`]. The position is `None` until
+    /// the node is added.
+    pub(super) entries: Vec<(String, Option<usize>)>,
+}
+
+impl Labels {
+    /// Returns the position of a label, and adds the label if it is new.
+    pub(super) fn position(&mut self, label: &str) -> LabelAt {
+        if let Some(&position) = self.positions.get(label) {
+            return position;
+        }
+        let position = self.entries.len();
+        self.positions.insert(label.to_owned(), position);
+        self.entries.push((label.to_owned(), None));
+        position
+    }
+}
+
+/// An item that was added to a builder: a leaf, a tree, a node or an edge.
+#[derive(Debug)]
+pub(super) enum Item<L> {
+    Leaf(L),
+    Tree(Tree<L>),
+    /// A further occurrence of the shared node or the reference with this label.
+    Again(LabelAt),
+    /// A weak edge to the node with this label. `None` means that the edge has no target.
+    Weak(Option<LabelAt>),
+    Node {
+        /// The label of a shared node or a reference.
+        label: Option<LabelAt>,
+        shape: OwnedShape,
+        /// The static values; for a map, the keys.
+        aux: Vec<StaticBox>,
+        children: Vec<usize>,
+    },
+}
 
 /// The index and the depth of a labelled node that was entered.
 #[derive(Clone, Copy)]
