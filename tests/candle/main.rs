@@ -187,12 +187,6 @@ fn tensor_that_is_a_variable_is_one() {
         candle011::params(&model, &Filter::param()).unwrap().len(),
         2
     );
-    let plain = network(&[2, 2], Ok);
-    assert!(
-        candle011::params(&plain, &Filter::param())
-            .unwrap()
-            .is_empty()
-    );
 }
 
 #[test]
@@ -437,4 +431,104 @@ fn array_is_not_converted_from_a_leaf_without_elements() {
         text.contains("expected a leaf of type f32[2], found"),
         "{text}"
     );
+}
+
+#[test]
+fn parameters_that_are_not_variables_are_refused() {
+    let model = variables(&[2, 2]);
+    // The result of an operation is a tensor, so an optimizer would change nothing.
+    let sum = |var: &Var| (var.as_tensor() + var.as_tensor()).unwrap();
+    let tensors = mixed(&tree::map_to(&model, sum));
+    let text = candle011::params(&tensors, &Filter::param())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("`candle011::set`"), "{text}");
+    for place in [
+        "layers[0].weight: expected a leaf of type `Var`, found f32[2,2]",
+        "layers[0].bias",
+    ] {
+        assert!(text.contains(place), "{text}");
+    }
+    let counted = (model, Shared::new(1_i64));
+    let all = candle011::params(&counted, &Filter::everything()).unwrap();
+    assert_eq!(all.len(), 2, "other leaves are not parameters");
+}
+
+fn pair<T: Clone + Send + Sync>(first: T, second: T) -> (T, T) {
+    (first, second)
+}
+
+fn var(elements: &[f32]) -> Var {
+    Var::new(elements, &Device::Cpu).unwrap()
+}
+
+#[test]
+fn variable_in_two_fields_is_set_to_one_value() {
+    let shared = var(&[1.0]);
+    let tied = pair(shared.clone(), shared.clone());
+    let text = candle011::set(&tied, &pair(var(&[2.0]), var(&[3.0])))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.ends_with("at [1]: expected a leaf of type f32[1] with the elements of [0], the same variable, found other elements"),
+        "{text}"
+    );
+    assert_eq!(values(&shared), [1.0]);
+    candle011::set(&tied, &pair(var(&[2.0]), var(&[2.0]))).unwrap();
+    assert_eq!(values(&shared), [2.0]);
+}
+
+#[test]
+fn shared_value_is_written_at_each_of_its_places() {
+    let model = pair(var(&[1.0]), var(&[1.0]));
+    let value = Shared::new(var(&[2.0]));
+    candle011::set(&model, &pair(value.clone(), value)).unwrap();
+    assert_eq!([&model.0, &model.1].map(|var| values(var)), [[2.0], [2.0]]);
+}
+
+#[test]
+fn values_that_are_not_set_are_all_reported() {
+    let model = (variables(&[2, 2]), 1_i64);
+    let text = |error: graph::ConvertError| error.to_string();
+    let found = text(candle011::set(&model, &model).unwrap_err());
+    assert_eq!(
+        found,
+        "cannot set the variables: at [1]: expected a leaf of type `Var`, found i64"
+    );
+    let part = partition::filter(&mixed(&model), &Filter::param());
+    candle011::set(&model, &part).unwrap();
+    let longer = (variables(&[2, 2, 2]), 1_i64);
+    let found = text(candle011::set(&model, &longer).unwrap_err());
+    for place in [
+        "[0].layers[1].weight does not exist",
+        "[0].layers[1].bias does not exist",
+    ] {
+        assert!(found.contains(place), "{found}");
+    }
+}
+
+#[test]
+fn gradient_of_another_shape_is_not_written() {
+    let model = variables(&[2, 1]);
+    let x = Tensor::ones((1, 2), DType::F32, &Device::Cpu).unwrap();
+    let mut grads = model.forward(&x).sum_all().unwrap().backward().unwrap();
+    let gradient = candle011::gradient(&model, &grads).unwrap();
+    let sums = gradient.map(|tensor| tensor.sum_all().unwrap());
+    let text = candle011::with_gradient(&model, &sums, &mut grads)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("layers[0].weight: expected a leaf of type f32[2,1], found f32[]"),
+        "{text}"
+    );
+    assert!(text.contains("layers[0].bias"), "{text}");
+    assert_eq!(grads.get(&model.layers[0].weight).unwrap().dims(), [2, 1]);
+    // A gradient at one of two fields with the same variable.
+    let shared = var(&[1.0]);
+    let tied = pair(shared.clone(), shared.clone());
+    let mut grads = shared.sum_all().unwrap().backward().unwrap();
+    let gradient = candle011::gradient(&tied, &grads).unwrap();
+    let first = gradient.filter(&Filter::path("[0]")).unwrap();
+    candle011::with_gradient(&tied, &first, &mut grads).unwrap();
+    assert!(grads.get(&shared).is_some());
 }

@@ -46,16 +46,18 @@
 //! ```
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
 use candle_core011::backprop::GradStore;
-use candle_core011::{DType, Tensor, Var, WithDType};
+use candle_core011::{DType, Tensor, TensorId, Var, WithDType};
+use indexmap::IndexSet;
 use pytree_base::dtype::ElementType;
 
-use crate::base::error::{LeafMismatch, TreeError};
+use crate::base::error::{LeafMismatch, PlaceProblem, TreeError};
 use crate::base::path::KeyPath;
+use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, ArrayInfo, ArrayLeaf, Leaf, LeafError, ReadRegion};
 use crate::trees::convert::ConvertError;
@@ -155,15 +157,38 @@ fn variable(leaf: &AnyLeaf) -> Option<Var> {
     })
 }
 
-/// Returns the variables that a filter accepts, in the order of the leaves, for an optimizer of candle. A shared variable occurs once.
+/// Returns the variables that a filter accepts, in the order of the leaves, for an optimizer of candle. A shared variable occurs once. States
+/// that are not variables are not returned.
 ///
 /// # Errors
-/// [`TreeError::NoLeaf`] if a path of the filter does not exist, and [`TreeError::NothingSelected`] if the filter accepts no leaf.
+/// [`TreeError::NoLeaf`] if a path of the filter does not exist, [`TreeError::NothingSelected`] if the filter accepts no leaf, and
+/// [`TreeError::LeafTypes`] with all accepted parameters that are not variables, such as the results of operations: an optimizer cannot change
+/// them.
 pub fn params<M: Pytree>(model: &M, filter: &Filter) -> Result<Vec<Var>, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(model)?;
     let chosen = filter.choose(&treedef, &leaves)?;
-    let chosen = leaves.iter().zip(chosen).filter(|(_, chosen)| *chosen);
-    Ok(chosen.filter_map(|(leaf, _)| variable(leaf)).collect())
+    let mut variables = Vec::new();
+    let mut mismatches = Vec::new();
+    let paths = treedef.leaf_paths().into_iter();
+    for (((leaf, path), kind), chosen) in leaves
+        .iter()
+        .zip(paths)
+        .zip(treedef.leaf_kinds())
+        .zip(chosen)
+    {
+        match variable(leaf) {
+            Some(variable) if chosen => variables.push(variable),
+            None if chosen && kind.is_some_and(|kind| kind.is_param()) => {
+                mismatches.push(LeafMismatch::new(path, "`Var`".to_owned(), described(leaf)));
+            }
+            _ => {}
+        }
+    }
+    if !mismatches.is_empty() {
+        let doing = "cannot train tensors that are not variables: make each a variable with `Var::from_tensor`, write the values to the variables of a model with `candle011::set`, or exclude them from the filter";
+        return Err(TreeError::LeafTypes { doing, mismatches });
+    }
+    Ok(variables)
 }
 
 /// Returns the gradient of a model from what `backward` returned: a part of the model with the leaves that have a gradient. Leaves of which the
@@ -183,21 +208,35 @@ pub fn gradient<M: Pytree>(
 /// Writes a gradient to a `GradStore`, from which an optimizer of candle reads it. Gradients of the model that the part lacks are removed.
 ///
 /// # Errors
-/// [`TreeError`] if the model cannot be flattened, or if the gradient is not that of a model with the same structure.
+/// [`TreeError`] if the model cannot be flattened, if the gradient is not that of a model with the same structure, or with all dtypes and shapes
+/// that differ from those of the variables. Then no gradient has changed.
 pub fn with_gradient<M: Pytree>(
     model: &M,
     gradient: &Partition<M, Tensor>,
     grads: &mut GradStore,
 ) -> Result<(), TreeError> {
+    let (mut written, mut removed, mut mismatches) = (Vec::new(), Vec::new(), Vec::new());
     for (path, leaf) in mixed(model).iter_with_path() {
         let Some(variable) = variable(leaf) else {
             continue;
         };
         match gradient.get(&path) {
-            Ok(new) => drop(grads.insert(&variable, new.clone())),
-            Err(TreeError::InAnotherPart { .. }) => drop(grads.remove(&variable)),
+            Ok(new) if shown(new) == shown(&variable) => written.push((variable, new.clone())),
+            Ok(new) => mismatches.push(LeafMismatch::new(path, shown(&variable), shown(new))),
+            Err(TreeError::InAnotherPart { .. }) => removed.push(variable),
             Err(error) => return Err(error),
         }
+    }
+    if !mismatches.is_empty() {
+        let doing = "cannot write a gradient";
+        return Err(TreeError::LeafTypes { doing, mismatches });
+    }
+    // First, because two fields may hold one variable.
+    for variable in removed {
+        grads.remove(&variable);
+    }
+    for (variable, new) in written {
+        grads.insert(&variable, new);
     }
     Ok(())
 }
@@ -216,29 +255,59 @@ fn parts<M: Pytree>(
 /// variables when a model is loaded, averaged or edited.
 ///
 /// # Errors
-/// All paths of `values` that are no variables of the model, or whose variables have other dtypes or shapes. Then no variable has changed.
+/// All paths of `values` that are no variables of the model, whose variables have other dtypes or shapes, or which are one variable but have
+/// different values. Then no variable has changed. If other leaves are in the way, pass a part:
+/// `partition::filter(&mixed(&values), &filter)`.
 pub fn set<M: Pytree, V: Pytree>(model: &M, values: &V) -> Result<(), ConvertError> {
     let (model, values) = (mixed(model), mixed(values));
-    let mut pairs = Vec::new();
-    let mut mismatches = Vec::new();
-    for (path, value) in values.iter_with_path() {
+    let (mut pairs, mut mismatches, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    let mut first_paths: HashMap<TensorId, (KeyPath, &Tensor)> = HashMap::new();
+    let mut paths: IndexSet<KeyPath> = values.treedef().leaf_paths().into_iter().collect();
+    if values.treedef().has_aliases() {
+        // A shared value has a path for each of its places.
+        paths.extend(model.treedef().leaf_paths());
+    }
+    for path in paths {
+        let Some((_, position, true)) = values.treedef().place_at(&path) else {
+            continue;
+        };
+        let value = &values.leaves()[position];
+        let leaf = match model.get(&path) {
+            Ok(leaf) => leaf,
+            Err(TreeError::NoLeaf { path, nearest }) => {
+                problems.push(PlaceProblem::Unknown { path, nearest });
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let tensor = value.downcast_ref::<Tensor>();
         let tensor = tensor.or_else(|| value.downcast_ref::<Var>().map(Var::as_tensor));
-        let variable = model.get(&path).ok().and_then(variable);
-        let info = |tensor: &Tensor| (tensor.dtype(), tensor.dims().to_vec());
-        match (variable, tensor) {
-            (Some(variable), Some(tensor)) if info(&variable) == info(tensor) => {
-                pairs.push((path, variable, tensor));
+        let mut differs = |expected, found| {
+            mismatches.push(LeafMismatch::new(path.clone(), expected, found));
+        };
+        match (variable(leaf), tensor) {
+            (None, _) => differs("`Var`".to_owned(), described(leaf)),
+            (Some(variable), Some(tensor)) if shown(&variable) == shown(tensor) => {
+                let first = first_paths.entry(variable.id());
+                let (first, other) = first.or_insert_with(|| (path.clone(), tensor));
+                if other.id() == tensor.id() || has_same_elements(other, tensor) {
+                    pairs.push((path, variable, tensor));
+                } else {
+                    let same = format!(
+                        "{} with the elements of {first}, the same variable",
+                        shown(tensor)
+                    );
+                    differs(same, "other elements".to_owned());
+                }
             }
-            (variable, tensor) => {
-                let expected = variable.map_or_else(|| "no variable".to_owned(), |it| shown(&it));
-                let found = tensor.map_or_else(|| value.type_name().to_owned(), shown);
-                mismatches.push(LeafMismatch::new(path, expected, found));
-            }
+            (Some(variable), _) => differs(shown(&variable), described(value)),
         }
     }
+    let doing = "cannot set the variables";
+    if !problems.is_empty() {
+        return Err(TreeError::Places { doing, problems }.into());
+    }
     if !mismatches.is_empty() {
-        let doing = "cannot set the variables";
         return Err(TreeError::LeafTypes { doing, mismatches }.into());
     }
     let failed = |path: &KeyPath, source: candle_core011::Error| ConvertError::Elements {
@@ -268,4 +337,15 @@ pub fn set<M: Pytree, V: Pytree>(model: &M, values: &V) -> Result<(), ConvertErr
 fn shown(tensor: &Tensor) -> String {
     let lengths: Vec<String> = tensor.dims().iter().map(ToString::to_string).collect();
     format!("{}[{}]", tensor.dtype().as_str(), lengths.join(","))
+}
+
+/// Returns the dtype and the shape of a tensor, or the type of another leaf.
+fn described(leaf: &AnyLeaf) -> String {
+    let tensor = leaf.downcast_ref::<Tensor>();
+    let tensor = tensor.or_else(|| leaf.downcast_ref::<Var>().map(Var::as_tensor));
+    tensor.map_or_else(|| short_name(leaf.type_name()), shown)
+}
+
+fn has_same_elements(left: &Tensor, right: &Tensor) -> bool {
+    matches!((bytes_of(left), bytes_of(right)), (Ok(left), Ok(right)) if left == right)
 }
