@@ -147,3 +147,60 @@ fn saved_field_is_part_of_the_structure() {
     assert_eq!(structure(0.5), structure(0.5));
     assert_ne!(structure(0.5), structure(0.25));
 }
+
+#[derive(Module, Clone, Debug)]
+struct Only<T: StaticValue + Serialize + for<'de> Deserialize<'de>> {
+    #[r#static(saved)]
+    only: T,
+    linear: Linear,
+}
+
+/// Serde writes these values as JSON that it reads as an error or as another value.
+#[test]
+fn value_that_json_does_not_keep_is_not_saved() {
+    #[track_caller]
+    fn refused<T>(only: T, problem: &str)
+    where
+        T: StaticValue + Serialize + for<'de> Deserialize<'de> + std::fmt::Debug,
+    {
+        let linear = Linear::new(1, 1, &mut Rngs::new(0));
+        let error = checkpoint::to_bytes(&Only { only, linear }).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("cannot save the static field only: "),
+            "{error}"
+        );
+        assert!(error.contains(problem), "{error}");
+    }
+    refused(f64::NAN, "invalid type: null, expected f64");
+    refused(
+        vec![1.0, f32::NEG_INFINITY],
+        "invalid type: null, expected f32",
+    );
+    refused(Some(f64::INFINITY), "it is read as another value");
+    refused(Some(None::<u8>), "it is read as another value");
+    refused(
+        BTreeMap::from([((1_u8, 2_u8), 3_u8)]),
+        "key must be a string",
+    );
+}
+
+#[test]
+fn message_about_a_long_value_is_short() {
+    let linear = || Linear::new(1, 1, &mut Rngs::new(0));
+    let long = Only {
+        only: "x".repeat(1 << 20),
+        linear: linear(),
+    };
+    let file = checkpoint::to_bytes(&long).unwrap();
+    let template = Only {
+        only: 0_u8,
+        linear: linear(),
+    };
+    let error = checkpoint::load(Bytes(&file), &template).unwrap_err();
+    assert!(
+        error.to_string().len() < 2000,
+        "{}",
+        error.to_string().len()
+    );
+}

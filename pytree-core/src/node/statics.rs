@@ -265,10 +265,20 @@ impl StaticBox {
         self.saved.is_some()
     }
 
-    /// Returns the value as JSON, if checkpoints contain it.
+    /// Returns the value as JSON, if checkpoints contain it, or the problem of a value that the JSON does not keep.
     #[cfg(feature = "serde")]
     pub(crate) fn json(&self) -> Option<Result<String, String>> {
-        self.saved.map(|saved| (saved.to_json)(&*self.value))
+        let json = (self.saved?.to_json)(&*self.value);
+        Some(json.and_then(|json| {
+            let problem = match self.with_json(&json) {
+                Ok(read) if read == *self => return Ok(json),
+                Ok(_) => "it is read as another value".to_owned(),
+                Err((_, problem)) => problem,
+            };
+            Err(format!(
+                "its JSON does not keep it: {problem}; JSON has no NaN, no infinity and no `Some(None)`: choose another form with `#[serde(with = …)]`"
+            ))
+        }))
     }
 
     /// Returns a value of the same type from JSON, or the type and the problem.
