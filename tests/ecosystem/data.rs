@@ -80,6 +80,8 @@ fn wrong_data_are_errors() {
             .starts_with("invalid type: integer `8`, expected the name of a dtype")
     );
     assert!(refused::<KeyPath>(r#""a[""#).contains("a["));
+    let long = serde_json::Value::String("[".repeat(1 << 20)).to_string();
+    assert!(refused::<KeyPath>(&long).len() < 1000);
     assert!(refused::<CollectionId>(r#""""#).contains("found an empty text"));
     assert!(refused::<CollectionId>(r#""a[0]""#).contains("found `[0]`"));
     let long = format!("\"{}\"", "a".repeat(100));

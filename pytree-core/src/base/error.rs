@@ -390,7 +390,7 @@ pub enum TreeError {
     },
     /// A text is not a valid key path.
     #[error(
-        "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
+        "cannot parse the key path `{text:.200}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
     )]
     PathSyntax {
         /// The text that cannot be parsed.

@@ -21,9 +21,11 @@ pub(crate) fn pytorch_sign(file: &OpenCheckpoint<'_>, metadata: &Metadata) -> Op
     // The number of a layer is a step of its own in PyTorch and in Flax, but Flax has no `weight`. This library can also write
     // such names.
     let is_foreign = metadata.get(VERSION_KEY).is_none();
+    // Fields of a model may have such names, too, as those of candle's layers.
+    let is_renamed = is_foreign || metadata.get(LAYOUT_KEY).is_some();
     let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
     let is_pytorch = |name: &String| match name.rsplit_once('.') {
-        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => true,
+        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => is_renamed,
         Some((layer, "weight")) => is_foreign && layer.split('.').any(is_number),
         _ => false,
     };

@@ -108,8 +108,8 @@ pub struct StaticMismatch {
 
 impl fmt::Display for StaticMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, found) = (shown(&self.name), shown(&self.found));
-        let (expected, problem) = (self.expected, &self.problem);
+        let [name, found, problem] = [&self.name, &self.found, &self.problem].map(|it| shown(it));
+        let expected = self.expected;
         write!(
             f,
             "{name}: expected a value of `{expected}`, found {found} in the file: {problem}"
