@@ -88,11 +88,11 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Gives a warning: as an event if the feature `tracing` is on and the program has a subscriber, and otherwise on the standard error, after
+/// Gives a warning: as an event if the feature `tracing` is on and this thread has a subscriber, and otherwise on the standard error, after
 /// `prefix`.
 pub fn warn(prefix: &str, warning: &dyn std::fmt::Display) {
     #[cfg(feature = "tracing")]
-    if tracing::dispatcher::has_been_set() {
+    if tracing::dispatcher::get_default(|it| !it.is::<tracing::subscriber::NoSubscriber>()) {
         return tracing::warn!(target: "pytree", "{warning}");
     }
     print(Stream::Error, &format!("{prefix}{warning}\n"));

@@ -410,6 +410,19 @@ fn layers_of_candle_nn_are_modules() {
         candle011::params(&model, &Filter::param()).unwrap().len(),
         10
     );
+    // The file has the names of fields, and is not taken for one of PyTorch.
+    let file = checkpoint::to_bytes(&model).unwrap();
+    let other = candle_nn::batch_norm(4, 1e-5, from.pp("other")).unwrap();
+    let wider = Layers {
+        batch_norm: other,
+        ..model
+    };
+    let error = checkpoint::load(Bytes(&file), &wider).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("batch_norm.running_mean is f32[3]") && !text.contains("PyTorch"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -121,3 +121,26 @@ fn warning_is_an_event() {
     assert_eq!(warnings.len(), 1, "{found:?}");
     assert!(warnings[0].contains("spans.rs:"), "{warnings:?}");
 }
+
+/// The test runs itself as a process, because the standard error of a test cannot be read.
+#[test]
+fn warning_of_a_thread_without_subscriber_is_printed() {
+    const INSIDE: &str = "PYTREE_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        let trace_often = || {
+            for _ in 0..100 {
+                jit(|x: Tensor| x + 1.0)(Tensor::from(1.0_f32));
+            }
+        };
+        lines(|| std::thread::spawn(trace_often).join().unwrap());
+        return;
+    }
+    let test = "spans::warning_of_a_thread_without_subscriber_is_printed";
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("spans.rs:"), "{text}");
+}
