@@ -85,9 +85,10 @@ fn part_truths<T: Bits, const IS_FLOAT: bool>(
     result: &mut [bool],
     inner: usize,
 ) {
-    // The bits of a `u64` that decide about the truth. The zeros of floats differ in their sign bit, which is the highest one.
-    let decisive = u64::MAX >> (64 - 8 * size_of::<T>() + usize::from(IS_FLOAT));
     leaf! {
+        // The bits that decide about the truth: the zeros of floats differ in their sign bit, which is the highest one. Constant, because an
+        // element would be widened to 64 bits to be compared with a captured number.
+        let decisive = const { u64::MAX >> (64 - 8 * size_of::<T>() + IS_FLOAT as usize) };
         if inner == 1 && stride == 1 {
             for row in 0..result.len().min(elements.len() / length) {
                 let (mut at, end) = (row * length, (row + 1) * length);
