@@ -447,6 +447,18 @@ fn array_is_not_converted_from_a_leaf_without_elements() {
 }
 
 #[test]
+fn parameter_of_an_unknown_dtype_is_not_converted() {
+    let weight = Tensor::zeros((2, 2), DType::F32, &Device::Cpu).unwrap();
+    let weight = weight.to_dtype(DType::F8E4M3).unwrap();
+    let model = Dense { weight, bias: None };
+    let text = graph::convert(&model, &model).unwrap_err().to_string();
+    assert!(
+        text.ends_with("at weight: expected a leaf of type Tensor with elements that can be written, found Tensor without"),
+        "{text}"
+    );
+}
+
+#[test]
 fn parameters_that_are_not_variables_are_refused() {
     let model = variables(&[2, 2]);
     // The result of an operation is a tensor, so an optimizer would change nothing.

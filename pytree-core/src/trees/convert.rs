@@ -16,11 +16,11 @@ use crate::trees::graph;
 const DOING: &str = "cannot convert a model";
 
 /// Returns a model like `template`, with the elements that `from` has at the same paths. The two may have arrays of different libraries:
-/// one generic struct with two types of arrays, or two structs with the same names. Leaves that are not arrays stay those of `template`.
+/// one generic struct with two types of arrays, or two structs with the same names. States that are not arrays stay those of `template`.
 ///
 /// # Errors
 /// [`TreeError::Places`] with all paths that only one of the two has, [`TreeError::LeafTypes`] with all arrays whose dtypes or shapes
-/// differ, and the error of a library that cannot read or write elements.
+/// differ and all parameters without readable elements, and the error of a library that cannot read or write elements.
 ///
 /// # Examples
 /// ```
@@ -51,11 +51,24 @@ pub fn convert<M: Pytree, N: Pytree>(from: &M, template: &N) -> Result<N, Conver
             .zip(&leaves)
             .map(|(&at, leaf)| (&found[at], leaf))
     };
-    let differing = pairs().zip(&paths).filter_map(|((found, expected), path)| {
-        let is_array = found.as_array().is_some() || expected.as_array().is_some();
-        let (found, expected) = (shown(found), shown(expected));
-        (is_array && found != expected).then(|| LeafMismatch::new(path.clone(), expected, found))
-    });
+    let kinds = treedef.leaf_kinds();
+    let differing = pairs()
+        .zip(&paths)
+        .zip(kinds)
+        .filter_map(|((pair, path), kind)| {
+            let has_elements = [pair.0, pair.1].map(|leaf| leaf.as_array().is_some());
+            let (found, expected) = (shown(pair.0), shown(pair.1));
+            let mismatch = match has_elements {
+                [false, false] if kind.is_some_and(|kind| kind.is_param()) => (
+                    format!("{expected} with elements that can be written"),
+                    format!("{found} without"),
+                ),
+                [false, false] => return None,
+                _ if found == expected => return None,
+                _ => (expected, found),
+            };
+            Some(LeafMismatch::new(path.clone(), mismatch.0, mismatch.1))
+        });
     let mismatches: Vec<LeafMismatch> = differing.collect();
     if !mismatches.is_empty() {
         let doing = DOING;
