@@ -453,7 +453,7 @@ fn parameter_of_an_unknown_dtype_is_not_converted() {
     let model = Dense { weight, bias: None };
     let text = graph::convert(&model, &model).unwrap_err().to_string();
     assert!(
-        text.ends_with("at weight: expected a leaf of type Tensor with elements that can be written, found Tensor without"),
+        text.ends_with("at weight: expected a leaf of type Tensor with readable elements, found Tensor of an unknown dtype; convert it to a dtype such as f32 first"),
         "{text}"
     );
 }

@@ -60,8 +60,8 @@ pub fn convert<M: Pytree, N: Pytree>(from: &M, template: &N) -> Result<N, Conver
             let (found, expected) = (shown(pair.0), shown(pair.1));
             let mismatch = match has_elements {
                 [false, false] if kind.is_some_and(|kind| kind.is_param()) => (
-                    format!("{expected} with elements that can be written"),
-                    format!("{found} without"),
+                    format!("{expected} with readable elements"),
+                    format!("{found} of an unknown dtype; convert it to a dtype such as f32 first"),
                 ),
                 [false, false] => return None,
                 _ if found == expected => return None,
