@@ -28,7 +28,6 @@
 //! ```
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use burn_core022::module::{Param, ParamId};
 use burn_core022::tensor::Tensor;
@@ -42,6 +41,7 @@ use crate::base::error::TreeError;
 use crate::base::kind::{self, FieldKind};
 use crate::contract::pytree::{Pytree, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
+use crate::foreign::kept::kept;
 use crate::module::axes::{NamedAxes, Scope};
 use crate::module::field::{HoldsArrays, ModuleField, NodeShapes, Probe, StaticFallback as _};
 use crate::module::registry::{Module, ModuleType, Registry};
@@ -65,10 +65,8 @@ impl PartialEq for Epsilon {
     }
 }
 
-/// Returns the setting of a layer, for the life of the program, because a treedef is compared with settings where they are. A program has few
-/// different ones.
+/// Returns the setting of a layer.
 fn epsilon(layer: &LayerNorm) -> &'static Epsilon {
-    static KEPT: Mutex<Vec<&'static Epsilon>> = Mutex::new(Vec::new());
     let mut bare = layer.clone();
     bare.gamma = Param::uninitialized(
         ParamId::from(0),
@@ -78,14 +76,7 @@ fn epsilon(layer: &LayerNorm) -> &'static Epsilon {
         [0].into(),
     );
     bare.beta = None;
-    let bare = Epsilon(bare);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept.iter().find(|known| ***known == bare) {
-        return known;
-    }
-    let new: &'static Epsilon = Box::leak(Box::new(bare));
-    kept.push(new);
-    new
+    kept(Epsilon(bare))
 }
 
 /// Implements the traits of a module for a layer with its leaves and their kinds, and its settings.

@@ -26,9 +26,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::any::Any;
-use std::sync::{Mutex, PoisonError};
-
 use candle_core011::{Result as CandleResult, Tensor};
 use candle_nn011::{
     BatchNorm, Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Embedding, LayerNorm, Linear, RmsNorm,
@@ -38,6 +35,7 @@ use crate::base::error::TreeError;
 use crate::base::kind::{self, FieldKind};
 use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
 use crate::contract::unflatten::Unflattener;
+use crate::foreign::kept::kept;
 use crate::module::axes::{NamedAxes, Scope};
 use crate::module::field::{HoldsArrays, ModuleField, NodeShapes, Probe, StaticFallback as _};
 use crate::module::registry::{Module, ModuleType, Registry};
@@ -45,20 +43,6 @@ use crate::node::shape::{self, Field, NodeShape};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::SelectPart;
-
-/// Returns a value that lives as long as the program, because a treedef is compared with the settings where they are. Layers return some
-/// settings by value. A program has few different ones.
-fn kept<T: Copy + PartialEq + Send + Sync + 'static>(value: T) -> &'static T {
-    static KEPT: Mutex<Vec<&'static (dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut known = kept.iter().filter_map(|known| known.downcast_ref::<T>());
-    if let Some(known) = known.find(|known| **known == value) {
-        return known;
-    }
-    let new: &'static T = Box::leak(Box::new(value));
-    kept.push(new);
-    new
-}
 
 /// Visits a tensor that a layer may lack, as an `Option` is visited.
 fn visit_option<'a>(tensor: Option<&'a Tensor>, visitor: &mut dyn Visitor<'a>) {

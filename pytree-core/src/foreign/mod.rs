@@ -8,4 +8,6 @@ pub mod burn_nn022;
 pub mod candle011;
 #[cfg(feature = "candle_nn011")]
 pub mod candle_nn011;
+#[cfg(any(feature = "burn_nn022", feature = "candle_nn011"))]
+mod kept;
 pub(crate) mod opaque;

@@ -80,7 +80,7 @@ fn share<T: Clone + Send + Sync + 'static>(value: &dyn Any) -> Arc<dyn Any + Sen
     }
 }
 /// Compares two values. Values that do not equal themselves, such as NaN, are equal if they have the same debug text.
-fn eq<T: PartialEq + fmt::Debug + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
+pub(crate) fn eq<T: PartialEq + fmt::Debug + 'static>(left: &dyn Any, right: &dyn Any) -> bool {
     let (Some(left), Some(right)) = (left.downcast_ref::<T>(), right.downcast_ref::<T>()) else {
         return false;
     };
