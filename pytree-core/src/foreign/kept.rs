@@ -32,6 +32,6 @@ mod tests {
             assert!(std::ptr::eq(kept(setting), kept(setting)));
         }
         assert_eq!(kept((0.5, false)), &(0.5, false));
-        assert_eq!(kept(0.5), &0.5);
+        assert_eq!(kept(3_usize), &3);
     }
 }
