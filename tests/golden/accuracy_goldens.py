@@ -1,7 +1,7 @@
 """accuracy.json: functions at places where a careless formula loses digits, computed with 60 digits by mpmath.
 
 Needs mpmath alone: `python accuracy_goldens.py` writes the file, too. Numbers are the bits of an f64 in hexadecimal,
-since not every reader of JSON keeps the last bit of a decimal number.
+since not every reader of JSON keeps the last bit of a decimal number. `exact` is the nearest number of the type.
 """
 
 import json

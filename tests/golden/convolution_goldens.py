@@ -1,4 +1,7 @@
-"""Convolutions and pooling: convolution.json."""
+"""convolution.json: convolutions and pooling.
+
+Letters (`dimension_numbers`) are absent where they are Flax's. Of equal maxima of a window, the first has the gradient.
+"""
 
 import flax.linen.pooling
 import jax.numpy as jnp

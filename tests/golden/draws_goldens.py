@@ -1,4 +1,6 @@
-"""draws.json: numbers of jax.random that `random.json` does not have, initializers, and functions of arrays.
+"""draws.json: numbers of jax.random that `random.json` does not have, and initializers with all axes.
+
+`make_functions` writes functions.json: lgamma, digamma and polygamma of scipy; `sinc`, `pad`, `take`, segments and `dot` of JAX.
 
 Computed with x64 off, save those of f64 and i64, and those of `uint64`, whose bits are written as i64.
 """

@@ -188,8 +188,9 @@ def is_float(value):
 def derivatives(function, inputs, output, rng):
     """First and second derivatives of an operation with a float output.
 
-    loss(x) = sum(weights * f(x)); gradients = d loss; jvp = tangent of f along
-    `direction`; second = gradient of sum_i sum(direction_i * gradients_i).
+    With `loss(x) = sum(weights * f(x))`: `gradients` is its gradient for each float input, `jvp` the tangent of `f` along
+    `direction`, `second` the gradient of `sum_i sum(direction_i * gradients_i)`. Other inputs have null; an integer or
+    boolean output has none of these. Tied maxima share the gradient equally.
     """
     where = [i for i, x in enumerate(inputs) if is_float(x)]
     floats = [jnp.asarray(inputs[i]) for i in where]

@@ -1,7 +1,8 @@
 """layers.json: normalisation and embedding layers of Flax NNX.
 
 A case of `normalizations` has a layer whose parameters and statistics are set to those given, a step in training for
-each input, and one in use. `loss(x, parameters) = sum(weights * layer(x))`. A case of `embeddings` has the rows of
+each input, and one in use. `loss(x, parameters) = sum(weights * layer(x))`. With `over_batch`, examples go through `vmap` with `axis_name`. No group has two
+elements: there the gradient of the input is a difference that cancels. A case of `embeddings` has the rows of
 indices, the products with a query, and gradients, also of a table tied at both ends.
 """
 

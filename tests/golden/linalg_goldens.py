@@ -1,4 +1,8 @@
-"""Linear algebra: linalg.json."""
+"""linalg.json: factorizations, determinants and systems of linear equations.
+
+`cases` are as in ops.json, `host_cases` are those of decompositions that StableHLO cannot express, and `edges` have singular,
+indefinite, empty and NaN matrices.
+"""
 
 import jax.numpy as jnp
 import jax.scipy.linalg

@@ -5,10 +5,8 @@
     python make_goldens.py ops trees  # only some of them
 
 Each file is JSON, written beside this script, with a "versions" object first.
-An array is {"dtype": ..., "shape": [...], "data": [flat, row-major]}; nan and
-the infinities are the strings "nan", "inf", "-inf"; an f32 is written as the
-double of the same value. Inputs come from numpy generators with fixed seeds,
-so that the same versions write the same files.
+README.md describes the format. Inputs come from numpy generators with fixed
+seeds, so that the same versions write the same files.
 
 JAX runs with x64 off, as it does by default, except inside `x64()`, which the
 f64 figures use.
@@ -61,7 +59,7 @@ import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
 # ---------------------------------------------------------------------------
-# ops.json
+# ops.json: per operation and dtype: output, derivatives, vmap
 # ---------------------------------------------------------------------------
 
 def elementwise_ops():
@@ -285,7 +283,7 @@ def make_ops():
 
 
 # ---------------------------------------------------------------------------
-# random.json
+# random.json: `jax.random` for four seeds; threefry2x32, partitionable
 # ---------------------------------------------------------------------------
 
 
@@ -364,7 +362,17 @@ def poisson_of_seeds():
 
 
 # ---------------------------------------------------------------------------
-# nnx.json
+# nnx.json: keys of `nnx.Rngs`, `nnx.Linear`, `nnx.Dropout`, initializers. `fresh` has the first four keys of each stream of a new
+# `Rngs`, `interleaved` a sequence of calls on one; the stream `""` is `rngs()` itself. The rules seen there:
+#
+# - A stream is a key and a count from 0. Call `i` gives `fold_in(key(seed), i)`, whatever the name of the stream. An unknown name
+#   uses, and advances, `default`; without a `default` it is an error.
+# - `split(n)` takes the next key `k` of each stream; the new stream has `random.split(k, n)` and counts of 0. `fork()` takes the next
+#   key as the new stream's key. Both advance the parent's count by one.
+# - `split({"params": 3})` and `split({..., "dropout": None})` leave the keys of the other streams, but their counts start again from
+#   0; those of the parent stay. `fork(split={"params": 3})` forks the others.
+# - `nnx.Linear` takes a `params` key for the kernel (lecun_normal) and, with a bias, a second one for it. `nnx.Dropout` forks the
+#   stream `dropout` when made (`own_key`); its call `c` keeps an element where `uniform(fold_in(own_key, c)) < 1 - rate`.
 # ---------------------------------------------------------------------------
 
 
@@ -544,17 +552,17 @@ def make_nnx():
 
 
 # ---------------------------------------------------------------------------
-# optax.json
+# optax.json: parameters after each of five given gradients
 # ---------------------------------------------------------------------------
 
 
 def labels_out_of_range():
-    """Cross entropies and their gradients for labels of which some have no class."""
+    """Cross entropies of integer labels, some without a class, and the gradients of their sum."""
     logits = any_float(generator("labels"), (9, 3), np.float32)
     labels = np.array([0, 2, 3, 4, -1, -3, -4, 2**31 - 1, -(2**31)])
     cases = []
     for dtype in (np.int32, np.int64, np.uint32):
-        # JAX reads u32 and i64 as i32, which makes other labels of large ones.
+        # JAX converts u32 and i64 to i32. Large labels would become other ones, so there are none.
         chosen = labels[(labels >= 0) & (labels < 2**31 - 1)] if dtype == np.uint32 else labels
         rows = logits[: len(chosen)]
         with x64():
@@ -617,7 +625,7 @@ def make_optax():
 
 
 # ---------------------------------------------------------------------------
-# transforms.json
+# transforms.json: small models, Hessians, higher orders
 # ---------------------------------------------------------------------------
 
 
@@ -748,7 +756,7 @@ def make_trees():
 
 
 # ---------------------------------------------------------------------------
-# display.json
+# display.json: arrays and their numpy `str` and `repr`
 # ---------------------------------------------------------------------------
 
 

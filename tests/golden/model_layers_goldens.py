@@ -2,7 +2,8 @@
 
 A case has a layer, made with `options` by `nnx.Rngs(0)`: its parameters at first (`initial`, and how many keys were drawn),
 the parameters that are then set, an input, and the output with the gradients of `sum(weights * layer(x))`. The kernel of
-Flax is called `weight`.
+Flax is called `weight`. With `transpose_kernel` its axes have another order, so `initial` differs. In `wrapped`, the weights are set
+again before each of the three steps, because SpectralNorm of NNX overwrites them.
 """
 
 from golden_cases import *

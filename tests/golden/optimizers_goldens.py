@@ -1,6 +1,7 @@
 """optimizers.json and schedules.json: trajectories and states of optax, and values of its schedules.
 
-Each case of `optimizers.json` begins with the parameters of its dtype and applies its `gradients`, `plain` or `nan`. `after`
+Each case of `optimizers.json` begins with the parameters of its dtype and applies its `gradients`: `plain` are ten, one of
+zeros and one with zeros, and `nan` has NaN and infinities. `after`
 has the parameters after each step, and `states` the leaves of the state. The placeholders of `scale_by_factored_rms`, of
 shape (1,), are left out. `params` are the arguments, with the names of optax. In f32, `radam` and `amsgrad` have `b2` 0.9:
 with 0.999 the f32 of optax has lost most digits of the rectification, and five digits of the first corrections.

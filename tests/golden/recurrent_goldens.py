@@ -2,7 +2,8 @@
 
 A case has a cell (or two, if `bidirectional`), whose parameters are set to those given, an input, and the outputs and last
 carries with the gradients of `sum(weights * outputs) + sum(carry weights * carries)`. The matrices of a cell are called
-`input`, `recurrent` and `bias`, with the gates one after another, as in `OptimizedLSTMCell`. `initial` says how many keys
+`input`, `recurrent` and `bias`, with the gates one after another, as in `OptimizedLSTMCell`; those of `LSTMCell`,
+which has a matrix for each gate, are joined. Outputs at padding are set to zero. `initial` says how many keys
 a new cell draws, and which matrices it has first.
 """
 

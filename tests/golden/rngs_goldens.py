@@ -1,4 +1,8 @@
-"""rngs.json: streams of `nnx.Rngs` in models, through transformations, split, forked, broadcast and reseeded."""
+"""rngs.json: streams of `nnx.Rngs` in models, through transformations, split, forked, broadcast and reseeded.
+
+`with_rngs` has streams of the seeds params 0, dropout 1, noise 2 (`new`) after each rule, and the ones they were made from. `model`
+is two layers of `nnx.Dropout`, of rates 0.5 and 0.25, on ones `f32[4,6]`.
+"""
 
 from golden_cases import *
 

@@ -1,4 +1,8 @@
-"""Reductions, running reductions, sorting, parts and their updates, products: structural.json."""
+"""structural.json: reductions, running reductions, sorting, updates, products, and which lists of axes JAX accepts.
+
+Indices of `at_indices_…` count from the end if negative, and outside change nothing. Those of `at_indices_multiply` are unique, as
+JAX requires for a gradient.
+"""
 
 import jax
 import jax.numpy as jnp

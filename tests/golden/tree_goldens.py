@@ -1,7 +1,38 @@
-"""The members of trees.json: pytrees as JAX and optree treat them.
+"""trees.json: pytrees as JAX and optree treat them; `make_goldens.py trees` writes it.
 
-`members()` gives them all; `make_goldens.py trees` writes them. README.md says
-what each member holds.
+A tree is `{"list": [..]}`, `{"tuple": [..]}`, `{"dict": [[key, value], ..]}` in insertion order, `{"odict": ..}` likewise,
+`{"namedtuple": {"name", "fields"}}`, `{"none": null}` or `{"leaf": integer}`. Keys are strings or integers. `keystr` and `path`
+are as `keystr` writes them. A `message` is the text of the exception. The members:
+
+- `cases`: each tree flattened by JAX: leaves, treedef text, paths, counts.
+- `none_is_leaf`: the same with None as a leaf (null in `leaves`). JAX with `is_leaf` and optree with `none_is_leaf=True` agree. The
+  treedef text is JAX's.
+- `is_leaf`: flattened with a node kind (`predicate`, or `any`) taken as a leaf; `leaves` are trees. `tuple` is not a named tuple,
+  `dict` not an `odict`.
+- `equality`: whether two treedefs are equal in JAX.
+- `prefix_order`: optree's `is_prefix`, `<`, `<=` and `==` of two treedefs, and whether `flatten_up_to` takes the pair in JAX. In
+  optree a dict and an odict, or odicts of other orders, can be prefixes of each other: then `<=` both ways, neither `<` nor `==`.
+  In JAX they never are.
+- `prefix_errors`: all errors of `prefix_errors(prefix, full)`, under the name `tree`; none if it fits. Differing keys, in hash
+  order in JAX, are sorted here. Below a named tuple JAX names the first field whichever it was: `path` has the right one, and
+  `path_in_jax`, where it differs, the one in `message`.
+- `broadcast`: `jax.tree.broadcast(prefix, full)`.
+- `common_suffix`: optree's `broadcast_to_common_suffix` (`suffix`, its leaves 0), `tree_broadcast_common` (`results`) and
+  `broadcast_common` (`leaves`; `leaves_with_none` with `none_is_leaf=True`, null where a root is None), or `error`. `jax_has_it` is
+  false where optree takes dictionaries of other kinds or orders for each other: then the results have no structure in common in JAX.
+- `broadcast_map`: `tree_broadcast_map` of any number of trees: what the function is given at each leaf (`rows`) and the tree of the
+  sums, or `error`.
+- `flatten_up_to`: the subtrees of `tree` at the leaves of `prefix`, or `error`.
+- `compose`: the treedef of `outer` with `inner` at each leaf.
+- `transpose`: `jax.tree.transpose`; `inner` is null where it is inferred. With `error`, JAX refuses, or (`scrambled_by_jax`) only
+  counts the leaves and returns `jax_result` though the structures do not fit; with `structures_fit` it refuses a tree that fits,
+  because it has no leaves to fill `inner`.
+- `one_level`: the children of the root and the key of each.
+- `accessors`: the code by which optree reaches each leaf of `tree`.
+- `walk`: the calls of `treedef.walk`: `["leaf", value]`, `["node", children]`.
+- `insertion_order`: a dict flattened in sorted order and unflattened: optree gives the keys back in insertion order, JAX sorted.
+  `result` is optree's.
+- `mixed_keys`: dicts with integer and string keys: the order in optree; JAX raises an error.
 """
 
 import collections
