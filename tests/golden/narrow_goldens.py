@@ -1,11 +1,12 @@
 """narrow.json: half-precision floats, and integers of 8 and 16 bits.
 
 `cases` are the cases of the other files in bf16 and f16: values, and gradients of `sum(weights * f(x))`. `table` is the
-file whose words the `params` are. Gradients are added in f32. `integers` are functions of all or many integers of 8 bits, and of the ends of 16
-bits; sums and products of many are those of `jnp`, which have 32 bits. `edges` are functions of one or two half-precision floats at their edges and at random numbers. `conversions` are
-between all dtypes; XLA takes subnormal f32 and bf16 for 0, so there are none. Cumulative sums and products are those of JAX in f32, rounded once, because JAX rounds each partial
-sum. So is the output of `BatchNorm`, which Flax promotes to f32. Not among the cases: `exp2` (JAX rounds x · log 2), and averages
-without the padding (Flax returns f32).
+file whose words the `params` are. Gradients are added in f32. `integers` are functions of all or many integers of 8 bits, and of
+the ends of 16 bits; sums and products of many are those of `jnp`, which have 32 bits. `edges` are functions of one or two
+half-precision floats at their edges and at random numbers. `conversions` are between all dtypes; XLA takes subnormal f32 and bf16
+for 0, so there are none. Sums and products along an axis are those of JAX in f32, rounded once, because JAX rounds each partial
+sum. The output of `BatchNorm`, which Flax promotes to f32, is rounded once, too. Not among the cases: `exp2` (JAX rounds
+x · log 2), and averages without the padding (Flax returns f32).
 """
 
 import itertools
