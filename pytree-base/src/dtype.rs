@@ -134,6 +134,15 @@ macro_rules! __each_dtype {
     };
 }
 
+/// What is added to the exponent of an `f64` in its bits.
+const BIAS: i64 = 1023;
+
+/// Returns a power of two that is a normal `f64`.
+#[inline]
+const fn power_of_two(power: i64) -> f64 {
+    f64::from_bits((power + BIAS).cast_unsigned() << (f64::MANTISSA_DIGITS - 1))
+}
+
 impl ElementType {
     #[inline]
     const fn facts(self) -> &'static Facts {
@@ -205,6 +214,76 @@ impl ElementType {
         }
     }
 
+    /// Returns the number whose bits are the lowest ones of `bits`, for a float type.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_base::dtype::ElementType;
+    /// assert_eq!(ElementType::BF16.float_from_bits(0x3fc0), 1.5);
+    /// assert_eq!(ElementType::F16.float_from_bits(0x0001), 2.0_f64.powi(-24));
+    /// ```
+    #[inline]
+    pub fn float_from_bits(self, bits: u64) -> f64 {
+        let (mantissa_bits, exponent_bits) = (self.mantissa_bits(), self.exponent_bits());
+        if self == Self::F64 {
+            return f64::from_bits(bits);
+        }
+        let sign = (bits >> (mantissa_bits + exponent_bits)) << 63;
+        let mantissa = bits & ((1 << mantissa_bits) - 1);
+        let exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
+        let magnitude = if exponent == (1 << exponent_bits) - 1 {
+            f64::INFINITY.to_bits() | (mantissa << (Self::F64.mantissa_bits() - mantissa_bits))
+        } else {
+            let units = mantissa | u64::from(exponent > 0) << mantissa_bits;
+            let power = self.least_power() + exponent.max(1).cast_signed() - 1;
+            (units as f64 * power_of_two(power - i64::from(mantissa_bits))).to_bits()
+        };
+        f64::from_bits(sign | magnitude)
+    }
+
+    /// Returns the exponent of the least positive normal number of a float type.
+    #[inline]
+    const fn least_power(self) -> i64 {
+        2 - (1 << (self.exponent_bits() - 1))
+    }
+
+    /// Returns the bits of the nearest number of a float type. If two numbers are nearest, it is the one whose last bit is 0. A NaN keeps
+    /// its sign and the upper bits of its mantissa, and becomes quiet.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_base::dtype::ElementType;
+    /// assert_eq!(ElementType::F16.bits_of_float(65_519.0), 0x7bff);
+    /// assert_eq!(ElementType::F16.bits_of_float(65_520.0), 0x7c00); // infinity
+    /// ```
+    #[inline]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rounded quotient, which is not negative, and is less than 2^25 unless the number is infinite"
+    )]
+    pub fn bits_of_float(self, number: f64) -> u64 {
+        let (mantissa_bits, exponent_bits) = (self.mantissa_bits(), self.exponent_bits());
+        let bits = number.to_bits();
+        if self == Self::F64 {
+            return bits;
+        }
+        let infinity = ((1 << exponent_bits) - 1) << mantissa_bits;
+        let magnitude = if number.is_nan() {
+            let mantissa = bits >> (Self::F64.mantissa_bits() - mantissa_bits);
+            infinity | (1 << (mantissa_bits - 1)) | (mantissa & ((1 << mantissa_bits) - 1))
+        } else {
+            let exponent = (bits >> Self::F64.mantissa_bits()) & 0x7ff;
+            let power = (exponent.cast_signed() - BIAS).max(self.least_power());
+            // The number in units of the distance to the next number of the type.
+            let units = number.abs() * power_of_two(i64::from(mantissa_bits) - power);
+            let units = units.round_ties_even() as u64;
+            let lower = (power - self.least_power()).cast_unsigned() << mantissa_bits;
+            units.saturating_add(lower).min(infinity)
+        };
+        magnitude | ((bits >> 63) << (mantissa_bits + exponent_bits))
+    }
+
     /// Returns the least and the greatest number of an integer type, or `None` for other types.
     pub const fn integer_range(self) -> Option<(i64, u64)> {
         let unused = 64 - self.bits();
@@ -228,15 +307,14 @@ impl ElementType {
     /// Returns the least positive normal number and the greatest finite number of a float type, or `None` for other
     /// types.
     pub const fn float_range(self) -> Option<(f64, f64)> {
-        const BIAS: u64 = 1023;
         const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
         if !self.is_float() {
             return None;
         }
         let greatest_exponent = (1 << (self.exponent_bits() - 1)) - 1;
-        let least = (BIAS + 1 - greatest_exponent) << MANTISSA;
+        let least = (BIAS.cast_unsigned() + 1 - greatest_exponent) << MANTISSA;
         let mantissa = ((1 << self.mantissa_bits()) - 1) << (MANTISSA - self.mantissa_bits());
-        let greatest = ((BIAS + greatest_exponent) << MANTISSA) | mantissa;
+        let greatest = ((BIAS.cast_unsigned() + greatest_exponent) << MANTISSA) | mantissa;
         Some((f64::from_bits(least), f64::from_bits(greatest)))
     }
 

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
+use pytree_base::dtype::ElementType;
 
 use crate::base::text::write_float;
 
-/// Writes an `f16` as NumPy does, with the fewest digits that identify it.
+/// Writes the value of an `f16` as NumPy does, with the fewest digits that identify it.
 ///
 /// # Errors
 /// The errors of the formatter.
-pub fn write_f16(f: &mut impl fmt::Write, value: f16) -> fmt::Result {
-    if !value.is_finite() || value == f16::ZERO {
-        return write_float(f, &value.to_f32());
+pub fn write_f16(f: &mut impl fmt::Write, value: f32) -> fmt::Result {
+    if !value.is_finite() || value == 0.0 {
+        return write_float(f, &value);
     }
     // NumPy writes numbers from 1000 on with an exponent, because an `f16` has only three certain digits.
     let shortest = shortest_f16(value);
@@ -27,12 +27,12 @@ pub fn write_f16(f: &mut impl fmt::Write, value: f16) -> fmt::Result {
 }
 
 /// Returns the shortest text with an exponent that identifies an `f16`, such as `3.333e-1`.
-pub fn shortest_f16(value: f16) -> String {
-    let wide = value.to_f32();
-    let mut text = format!("{wide:e}");
+pub fn shortest_f16(value: f32) -> String {
+    let rounded = |value: f32| ElementType::F16.bits_of_float(value.into());
+    let mut text = format!("{value:e}");
     for digits in 0..5 {
-        let shorter = format!("{wide:.digits$e}");
-        if shorter.parse::<f32>().map(f16::from_f32) == Ok(value) {
+        let shorter = format!("{value:.digits$e}");
+        if shorter.parse().map(rounded) == Ok(rounded(value)) {
             text = shorter;
             break;
         }
@@ -40,22 +40,21 @@ pub fn shortest_f16(value: f16) -> String {
     text
 }
 
-/// Writes a `bf16` with six significant digits, as `ml_dtypes` and JAX do: `0.100098`, `3`, `1e+20`.
+/// Writes the value of a `bf16` with six significant digits, as `ml_dtypes` and JAX do: `0.100098`, `3`, `1e+20`.
 ///
 /// # Errors
 /// The errors of the formatter.
-pub fn write_bf16(f: &mut impl fmt::Write, value: bf16) -> fmt::Result {
+pub fn write_bf16(f: &mut impl fmt::Write, value: f32) -> fmt::Result {
     const DIGITS: i32 = 6;
-    let wide = value.to_f32();
-    if !wide.is_finite() {
-        return write_float(f, &wide);
+    if !value.is_finite() {
+        return write_float(f, &value);
     }
-    let rounded = format!("{wide:.*e}", (DIGITS - 1).unsigned_abs() as usize);
+    let rounded = format!("{value:.*e}", (DIGITS - 1).unsigned_abs() as usize);
     let (digits, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..DIGITS).contains(&exponent) {
         let places = (DIGITS - 1 - exponent).unsigned_abs() as usize;
-        return f.write_str(without_zeros(&format!("{wide:.places$}")));
+        return f.write_str(without_zeros(&format!("{value:.places$}")));
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     write!(
@@ -79,6 +78,11 @@ fn without_zeros(text: &str) -> &str {
 mod tests {
     use super::*;
 
+    #[allow(clippy::cast_possible_truncation, reason = "a half has fewer digits")]
+    fn half(dtype: ElementType, value: f64) -> f32 {
+        dtype.float_from_bits(dtype.bits_of_float(value)) as f32
+    }
+
     #[test]
     fn half_floats_are_written_as_in_python() {
         // From numpy 2.4 and ml_dtypes 0.6.
@@ -97,7 +101,7 @@ mod tests {
             (f64::NEG_INFINITY, "-inf"),
         ] {
             let mut written = String::new();
-            write_f16(&mut written, f16::from_f64(value)).unwrap();
+            write_f16(&mut written, half(ElementType::F16, value)).unwrap();
             assert_eq!(written, text);
         }
         for (value, text) in [
@@ -112,7 +116,7 @@ mod tests {
             (f64::NAN, "nan"),
         ] {
             let mut written = String::new();
-            write_bf16(&mut written, bf16::from_f64(value)).unwrap();
+            write_bf16(&mut written, half(ElementType::BF16, value)).unwrap();
             assert_eq!(written, text);
         }
     }

@@ -4,6 +4,7 @@ pub mod error;
 pub mod half_text;
 pub(crate) mod identity;
 pub mod kind;
+pub(crate) mod leaf_types;
 pub mod path;
 pub mod per_thread;
 #[cfg(feature = "serde")]

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ndarray::{Array, ArrayBase, Dimension, RawData};
-use pytree_base::for_each_element_type;
 
+use crate::base::leaf_types::for_each_leaf_type;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::node::shape::NodeShape;
@@ -108,7 +108,7 @@ macro_rules! parameter {
         impl<D: Dimension + Send + Sync + 'static> ParamField for Array<$type, D> {}
     };
 }
-for_each_element_type!([fields]);
+for_each_leaf_type!([fields]);
 impl HoldsArrays for AnyLeaf {}
 
 impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}

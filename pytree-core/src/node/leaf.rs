@@ -12,9 +12,7 @@ mod traits;
 use std::any::Any;
 use std::fmt;
 
-use half::{bf16, f16};
 use ndarray::{Array, Dimension};
-use pytree_base::for_each_element_type;
 
 pub use self::any_leaf::AnyLeaf;
 pub use self::array_info::{ArrayInfo, Element, FillBytes, LeafError, MappedAxis};
@@ -22,6 +20,7 @@ pub(crate) use self::number::{Conversion, Number};
 use self::traits::number;
 pub use self::traits::{ArrayLeaf, Leaf, ReadRegion};
 use crate::base::half_text::{write_bf16, write_f16};
+use crate::base::leaf_types::for_each_leaf_type;
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 pub use pytree_base::dtype::{ElementType, NumberKind};
 
@@ -118,11 +117,13 @@ fn display_number<T: fmt::Debug + 'static>(value: &T, f: &mut fmt::Formatter<'_>
     if let Some(value) = any.downcast_ref::<f32>() {
         return write_float(f, value);
     }
-    if let Some(&value) = any.downcast_ref::<bf16>() {
-        return write_bf16(f, value);
+    #[cfg(feature = "half")]
+    if let Some(value) = any.downcast_ref::<half::bf16>() {
+        return write_bf16(f, value.to_f32());
     }
-    if let Some(&value) = any.downcast_ref::<f16>() {
-        return write_f16(f, value);
+    #[cfg(feature = "half")]
+    if let Some(value) = any.downcast_ref::<half::f16>() {
+        return write_f16(f, value.to_f32());
     }
     match any.downcast_ref::<f64>() {
         Some(value) => write_float(f, value),
@@ -148,7 +149,7 @@ macro_rules! numbers {
         __leaf_is_pytree!([] $number);
     )*};
 }
-for_each_element_type!([numbers]);
+for_each_leaf_type!([numbers]);
 
 macro_rules! opaque {
     ($($leaf:ty),*) => {$(

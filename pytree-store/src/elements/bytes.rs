@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use half::{bf16, f16};
 use pytree_core::ElementType;
 
 /// Returns elements in the byte order of the host as elements whose least significant byte is first, or the other way round.
@@ -39,8 +38,8 @@ pub(crate) fn add(sum: &mut [u8], other: &[u8], dtype: ElementType) {
         }};
     }
     match dtype {
-        ElementType::BF16 => each!(bf16, |a, b| bf16::from_f32(a.to_f32() + b.to_f32())),
-        ElementType::F16 => each!(f16, |a, b| f16::from_f32(a.to_f32() + b.to_f32())),
+        ElementType::BF16 => each!(u16, |a, b| half_sum(ElementType::BF16, a, b)),
+        ElementType::F16 => each!(u16, |a, b| half_sum(ElementType::F16, a, b)),
         ElementType::F32 => each!(f32, |a, b| a + b),
         ElementType::F64 => each!(f64, |a, b| a + b),
         ElementType::Bool => each!(u8, |a, b| a | b),
@@ -52,4 +51,12 @@ pub(crate) fn add(sum: &mut [u8], other: &[u8], dtype: ElementType) {
             _ => each!(u64, u64::wrapping_add),
         },
     }
+}
+
+/// Returns the bits of the nearest half-precision float to the sum of two of them. The sum as an f64 is rounded first, which does not
+/// change the nearest one: an f64 has more than twice their digits.
+#[allow(clippy::cast_possible_truncation, reason = "16 bits")]
+fn half_sum(dtype: ElementType, a: u16, b: u16) -> u16 {
+    let [a, b] = [a, b].map(|bits| dtype.float_from_bits(bits.into()));
+    dtype.bits_of_float(a + b) as u16
 }

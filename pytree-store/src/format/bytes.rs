@@ -1,9 +1,7 @@
 //! Arrays in files: their dtypes, and conversions of their elements, least significant byte first.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
-use half::{bf16, f16};
 use pytree_base::bug::bug;
 use pytree_core::{ArrayLeaf, ElementType};
 use safetensors::tensor::{Dtype, View};
@@ -132,8 +130,16 @@ pub(crate) fn decode(stored: Dtype, bytes: &[u8], dtype: ElementType, into: &mut
     for (bytes, into) in pieces.zip(into.chunks_mut(numbers.len() * dtype.bytes())) {
         let numbers = &mut numbers[..into.len() / dtype.bytes()];
         match stored {
-            Dtype::BF16 => read(bytes, numbers, |b| bf16::from_le_bytes(b).to_f64()),
-            Dtype::F16 => read(bytes, numbers, |b| f16::from_le_bytes(b).to_f64()),
+            Dtype::BF16 | Dtype::F16 => {
+                let of = if stored == Dtype::F16 {
+                    ElementType::F16
+                } else {
+                    ElementType::BF16
+                };
+                read(bytes, numbers, |b| {
+                    of.float_from_bits(u16::from_le_bytes(b).into())
+                });
+            }
             Dtype::F32 => read(bytes, numbers, |b| f32::from_le_bytes(b).into()),
             _ => read(bytes, numbers, f64::from_le_bytes),
         }
@@ -159,33 +165,15 @@ fn write(numbers: &[f64], dtype: ElementType, into: &mut [u8]) {
             *to = bytes(from);
         }
     }
-    let odd = rounded_to_odd;
     match dtype {
-        ElementType::BF16 => each(numbers, into, |x| bf16::from_f32(odd(x)).to_ne_bytes()),
-        ElementType::F16 => each(numbers, into, |x| f16::from_f32(odd(x)).to_ne_bytes()),
+        ElementType::BF16 | ElementType::F16 => {
+            each(numbers, into, |x| {
+                (dtype.bits_of_float(x) as u16).to_ne_bytes()
+            });
+        }
         ElementType::F32 => each(numbers, into, |x| (x as f32).to_ne_bytes()),
         ElementType::F64 => each(numbers, into, f64::to_ne_bytes),
         other => bug(format_args!("a float dtype, found {other}")),
-    }
-}
-
-/// Returns one of the two f32 next to a number, the one whose last bit is 1, unless the number is an f32. If the result
-/// is rounded to a half-precision float, it is the float that is nearest to the number (Boldo and Melquiond 2008, "Emulation
-/// of FMA and correctly rounded sums", theorem 3).
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the rounding is corrected below"
-)]
-fn rounded_to_odd(number: f64) -> f32 {
-    let nearest = number as f32;
-    let exact = f64::from(nearest);
-    if !exact.is_finite() || nearest.to_bits() % 2 == 1 {
-        return nearest;
-    }
-    match exact.partial_cmp(&number) {
-        Some(Ordering::Less) => nearest.next_up(),
-        Some(Ordering::Greater) => nearest.next_down(),
-        _ => nearest,
     }
 }
 

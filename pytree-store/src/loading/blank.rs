@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use ndarray::ArrayD;
-use pytree_base::for_each_element_type;
 use pytree_core::leaf::{ArrayLeaf, LeafError, ReadRegion};
-use pytree_core::{ArrayInfo, Element, ElementType, Leaf};
+use pytree_core::{ArrayInfo, Leaf};
 use safetensors::tensor::TensorInfo;
 
 use crate::format::bytes::dtype_of;
@@ -43,23 +41,6 @@ impl ArrayLeaf for Described {
         Err("a description of an array has no elements".into())
     }
     fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        macro_rules! array {
-            ($([$kind:ident $dtype:ident $element:ty])*) => {
-                match self.0.element {
-                    $(ElementType::$dtype => self.array::<$element>(read),)*
-                    other => Err(format!("ndarray has no elements of the dtype {other}").into()),
-                }
-            };
-        }
-        for_each_element_type!([array])
-    }
-}
-
-impl Described {
-    fn array<T: Element>(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        let shape = &self.0.shape;
-        let whole: Vec<_> = shape.iter().map(|&length| 0..length).collect();
-        let elements = T::filled(self.0.len(), &mut |bytes| read(&whole, bytes))?;
-        Ok(Box::new(ArrayD::from_shape_vec(&shape[..], elements)?))
+        self.0.ndarray(read)
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
 use pytree_base::dtype::ElementType;
-use pytree_base::for_each_element_type;
 
 use super::array_info::{ArrayInfo, Element, FillBytes, LeafError};
 use super::traits::{ArrayLeaf, Leaf, ReadRegion};
+use crate::base::leaf_types::for_each_leaf_type;
 
 /// Runs a block for each dimension that an array may have, with the type `$dimension`.
 macro_rules! each_dimension {
@@ -75,6 +75,34 @@ impl dyn Leaf {
     }
 }
 
+impl ArrayInfo {
+    /// Returns an array of ndarray with this dtype and shape. `read` writes its elements.
+    ///
+    /// # Errors
+    /// The error of `read`, or an error if ndarray has no elements of the dtype: those of half-precision floats need the feature `half`.
+    pub fn ndarray(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
+        macro_rules! array {
+            ($([$kind:ident $dtype:ident $element:ty])*) => {
+                match self.element {
+                    $(ElementType::$dtype => self.ndarray_of::<$element>(read),)*
+                    #[allow(unreachable_patterns, reason = "with the feature `half`, there is a row for each dtype")]
+                    other => Err(format!("ndarray has no elements of the dtype {other}; enable the feature `half` of pytree-core").into()),
+                }
+            };
+        }
+        for_each_leaf_type!([array])
+    }
+
+    fn ndarray_of<T: Element>(
+        &self,
+        read: &mut ReadRegion<'_>,
+    ) -> Result<Box<dyn Leaf>, LeafError> {
+        let whole: Vec<_> = self.shape.iter().map(|&length| 0..length).collect();
+        let elements = T::filled(self.len(), &mut |bytes| read(&whole, bytes))?;
+        Ok(Box::new(ArrayD::from_shape_vec(&self.shape[..], elements)?))
+    }
+}
+
 /// Implements [`Element`] for numbers that are their bytes, where every pattern of bytes is a number.
 macro_rules! plain {
     ([bool $bool:ident bool] $([$kind:ident $dtype:ident $number:ty])*) => {$(
@@ -91,7 +119,7 @@ macro_rules! plain {
         }
     )*};
 }
-for_each_element_type!([plain]);
+for_each_leaf_type!([plain]);
 
 impl Element for bool {
     const TYPE: ElementType = ElementType::Bool;

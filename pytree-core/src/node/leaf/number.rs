@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 
 use pytree_base::dtype::ElementType;
-use pytree_base::for_each_element_type;
 
 use super::Leaf;
+use crate::base::leaf_types::for_each_leaf_type;
 
 /// A number of any element type, stored without loss, with the name of its type.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Number {
                 Self::Float(f64::from($number), ElementType::$dtype)
             };
         }
-        for_each_element_type!([attempt]);
+        for_each_leaf_type!([attempt]);
         None
     }
 
@@ -98,7 +98,7 @@ impl Number {
                 })*
             };
         }
-        for_each_element_type!([attempt]);
+        for_each_leaf_type!([attempt]);
         Conversion::NotANumber
     }
 

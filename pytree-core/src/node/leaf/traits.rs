@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use pytree_base::dtype::ElementType;
-use pytree_base::for_each_element_type;
+use pytree_base::dtype::{ElementType, NumberKind};
 
-use super::array_info::{ArrayInfo, Element, LeafError, MappedAxis};
+use super::array_info::{ArrayInfo, LeafError, MappedAxis};
+use crate::base::leaf_types::for_each_leaf_type;
 use crate::node::shape::NodeShape;
 
 /// A value of a pytree that has no children.
@@ -120,7 +120,7 @@ pub(super) fn number(value: &dyn Any) -> Option<f64> {
             })*
         };
     }
-    for_each_element_type!([attempt]);
+    for_each_leaf_type!([attempt]);
     None
 }
 
@@ -180,22 +180,27 @@ pub trait ArrayLeaf: Leaf {
 
 /// Returns the elements of an array as numbers, if its library can read them.
 fn values(array: &dyn ArrayLeaf) -> Option<Vec<f64>> {
-    fn numbers<T: Element>(bytes: &[u8]) -> Option<Vec<f64>> {
-        let copy = &mut |elements: &mut [u8]| {
-            elements.copy_from_slice(&bytes[..elements.len()]);
-            Ok(())
-        };
-        let elements = T::filled(bytes.len() / size_of::<T>(), copy).ok()?;
-        elements.iter().map(|element| number(element)).collect()
-    }
     let (element, bytes) = (array.info().element, array.bytes().ok()?);
-    macro_rules! of_element {
-        ($([$kind:ident $dtype:ident $number:ty])*) => {
-            match element {
-                $(ElementType::$dtype => numbers::<$number>(&bytes),)*
-                _ => None,
-            }
-        };
+    let numbers = bytes.chunks_exact(element.bytes());
+    Some(numbers.map(|bytes| value(element, bytes)).collect())
+}
+
+/// Returns the number that an element is, whose bytes are in the order of the host.
+fn value(element: ElementType, bytes: &[u8]) -> f64 {
+    let bits = if cfg!(target_endian = "little") {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+    } else {
+        bytes
+            .iter()
+            .fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+    };
+    let unused = 64 - element.bits();
+    match element.kind() {
+        NumberKind::Float => element.float_from_bits(bits),
+        NumberKind::Signed => ((bits << unused).cast_signed() >> unused) as f64,
+        NumberKind::Bool | NumberKind::Unsigned => bits as f64,
     }
-    for_each_element_type!([of_element])
 }

@@ -230,7 +230,7 @@ pub(super) fn item(array: &Array, position: usize, style: Style) -> Item {
             }
         };
         (F16 $value:expr) => {
-            float($value.into(), shortest_f16($value))
+            float($value.into(), shortest_f16($value.to_f32()))
         };
         (float $value:expr) => {
             float($value.into(), format!("{:e}", $value))
@@ -410,14 +410,14 @@ fn ratio(greatest: f64, least: f64, dtype: DType) -> f64 {
 pub(super) fn f16_text(value: f16) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = write_f16(&mut text, value);
+    let _ = write_f16(&mut text, value.to_f32());
     text
 }
 
 /// Returns the text of a bf16 as JAX writes it.
 fn bf16_text(value: bf16) -> String {
     let mut text = String::new();
-    let _ = write_bf16(&mut text, value);
+    let _ = write_bf16(&mut text, value.to_f32());
     text
 }
 
