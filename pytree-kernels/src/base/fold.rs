@@ -331,6 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn long_rows_have_the_order_of_one_row() {
+        for length in [LANES + 2, PART - 1, PART, PART + 1, 2 * PART + 5] {
+            let elements = noise(3 * length);
+            let mut sums = [0.0; 3];
+            rows::<f32, Sum>(&mut sums, &elements, length);
+            for (sum, row) in sums.iter().zip(elements.chunks(length)) {
+                assert_eq!(sum.to_bits(), super::row::<f32, Sum>(row).to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn row_is_added_to_a_target() {
+        let mut target = [1_u32, 2, 3];
+        into_row::<u32, Sum>(&mut target, &[10, 20, 30, 40]);
+        assert_eq!(target, [11, 22, 33]);
+    }
+
+    #[test]
     fn rows_and_columns_add_each_element_once() {
         for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
             let ones = vec![1_i64; count];

@@ -527,6 +527,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn refusal_reaches_the_innermost_catch() {
+        refuse(1_u8);
+        let caught = catch_refused::<u8, ()>(|| {
+            let inner = catch_refused::<u8, ()>(|| refuse(2_u8));
+            assert_eq!(inner, Err(Box::new(2)));
+            assert!(Catches::now());
+            let uncaught = Catches::set(false);
+            refuse(3_u8);
+            drop(uncaught);
+            refuse(4_u8);
+        });
+        assert_eq!(caught, Err(Box::new(4)));
+        assert!(!Catches::now());
+        assert_eq!(catch_refused::<u8, _>(|| 5), Ok(5));
+    }
+
+    /// No system grants 2^60 bytes, and each grants 64 MiB. The size alone decides whether memory is tried.
+    #[test]
+    fn sizes_of_trials_are_those_of_the_documentation() {
+        assert_eq!(
+            (TRIED, UNTRIED, GREATEST),
+            (0x0400_0000, 0x0010_0000, 0x8000_0000)
+        );
+        assert!(has_room(0) && has_room(UNTRIED - 1) && has_room(TRIED));
+    }
+
     /// No other test uses arrays of these lengths, so the shared pool cannot change the result.
     #[test]
     fn process_keeps_sizes_used_before() {
@@ -546,6 +573,21 @@ mod tests {
         }
         assert!(release() >= 4 * long);
         assert!(take::<u32>(long).is_none());
+        // Refused memory frees the pool, and what can be granted does not.
+        for is_refused in [
+            || !is_granted(1 << 60),
+            || !has_room(1 << 60),
+            || zeros::<u64>(1 << 57).is_none(),
+        ] {
+            assert!(take::<u32>(long).is_none());
+            give(vec![1_u32; long]);
+            assert!(is_granted(TRIED) && has_room(TRIED));
+            assert_eq!(zeros(3), Some(vec![0_u64; 3]));
+            assert!(held() >= 4 * long);
+            assert!(is_refused());
+            assert!(take::<u32>(long).is_none());
+        }
+        assert!(!is_granted_beside_pool(1 << 60));
         set_limit(100);
         assert_eq!(limit(), 100);
         give(vec![1_u32; long]);

@@ -111,10 +111,11 @@ pub(crate) fn share_rows<T: Send>(
     count: usize,
     run: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
-    if (1..=size * count).contains(&elements.len()) {
+    let length = size * count;
+    if (1..=length).contains(&elements.len()) {
         return run(0, elements);
     }
-    let parts = elements.chunks_mut(size * count).enumerate().collect();
+    let parts = elements.chunks_mut(length).enumerate().collect();
     share(nanoseconds, parts, |(part, rows): (usize, &mut [T])| {
         run(part * count, rows);
     });
@@ -365,11 +366,11 @@ mod tests {
     #[test]
     fn every_row_is_written_once() {
         for nanoseconds in [0, SHORTEST] {
-            let mut elements = vec![1; 10];
-            share_rows(nanoseconds, &mut elements, 2, 2, &|first, rows| {
+            let mut elements = vec![1; 14];
+            share_rows(nanoseconds, &mut elements, 2, 3, &|first, rows| {
                 rows.iter_mut().for_each(|element| *element += first);
             });
-            assert_eq!(elements, [1, 1, 1, 1, 3, 3, 3, 3, 5, 5]);
+            assert_eq!(elements, [1, 1, 1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 7, 7]);
         }
     }
 
