@@ -42,6 +42,19 @@ impl<'a, T: Copy> Target<'a, T> {
         }
     }
 
+    /// Returns a target with elements at an address.
+    ///
+    /// # Safety
+    /// The memory has this many elements while the target exists, and no reference to them is used while they are written.
+    #[allow(unsafe_code, reason = "the caller promises that the elements exist")]
+    pub(crate) unsafe fn at(first: *mut T, elements: usize) -> Self {
+        Self {
+            first,
+            elements,
+            memory: PhantomData,
+        }
+    }
+
     /// Returns the number of elements from the first one to the end of the memory.
     #[inline]
     pub(crate) fn elements(&self) -> usize {

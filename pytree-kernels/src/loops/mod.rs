@@ -1,6 +1,7 @@
 //! The kernels of primitives: functions of arrays and plain numbers. A primitive of `pytree-transform` checks its operands
 //! before it calls its kernel.
 
+pub mod arena;
 pub mod concatenate;
 pub mod convolution;
 pub mod create;

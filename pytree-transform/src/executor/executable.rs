@@ -6,16 +6,16 @@ use std::sync::{Arc, OnceLock};
 use pytree_base::bug::{expect_some, pairs};
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::loops::elementwise::short::ShortProgram;
 use smallvec::SmallVec;
 
+use super::arena::Programs;
 use super::plan::{ordered, parts};
-use super::short;
 use super::stages::Stage;
 use super::step::{Step, Use, run_side_by_side};
 use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OUTPUT, constant_array};
+use crate::tensor::primitive::Primitive;
 
 /// A scheduled jaxpr that is ready to run.
 pub(crate) struct Executable {
@@ -25,8 +25,11 @@ pub(crate) struct Executable {
     pub(super) steps: Vec<Step>,
     pub(super) stages: Vec<Stage>,
     pub(super) outputs: Vec<usize>,
-    /// The program in the form that a loop runs, if it has one.
-    pub(super) short: Option<ShortProgram>,
+    /// The jaxpr, if it has so few equations that it may be small.
+    pub(super) jaxpr: Option<Jaxpr>,
+    /// The programs that run the jaxpr if it is small, and loops over it.
+    pub(super) small: Programs,
+    loops: Programs,
     /// The bytes of the value in each slot. Those of a constant count as none, because its memory stays.
     pub(super) bytes: Vec<usize>,
     /// How the program runs on inputs that the caller lends. Computed when they are first lent.
@@ -43,8 +46,12 @@ impl Program for Executable {
         self.run_in(slots, operands)
     }
 
-    fn short(&self) -> Option<&ShortProgram> {
-        self.short.as_ref()
+    fn evaluate_small(
+        &self,
+        primitive: &dyn Primitive,
+        operands: Vec<Arc<Array>>,
+    ) -> Result<Vec<Arc<Array>>, Vec<Arc<Array>>> {
+        self.loops.evaluate(primitive, operands)
     }
 
     fn needed(&self) -> usize {
@@ -107,7 +114,9 @@ impl Executable {
             steps,
             stages,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
-            short: short::short(jaxpr),
+            jaxpr: Programs::may_run(jaxpr).then(|| jaxpr.clone()),
+            small: Programs::default(),
+            loops: Programs::default(),
         };
         executable.renumber();
         executable
@@ -146,9 +155,32 @@ impl Executable {
     /// Runs the program on `inputs` and returns its outputs. Reuses the memory of an input if no other handle of the
     /// input exists. A loop may pass the same `values` to each run, so that they are allocated only once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
+        match self.run_small(inputs) {
+            Ok(outputs) => outputs,
+            Err(inputs) => self.run_scheduled(values, inputs),
+        }
+    }
+
+    /// Runs the steps of the schedule on `inputs`, as [`run_in`](Self::run_in) does with a program that is not small.
+    pub(super) fn run_scheduled(
+        &self,
+        values: &mut Slots,
+        inputs: Vec<Arc<Array>>,
+    ) -> Vec<Arc<Array>> {
         self.begin(values, inputs);
         self.run_steps(0..self.steps.len(), values);
         self.end(values)
+    }
+
+    /// Runs the program without the overhead of arrays. Returns the inputs if it is not small.
+    pub(super) fn run_small(
+        &self,
+        inputs: Vec<Arc<Array>>,
+    ) -> Result<Vec<Arc<Array>>, Vec<Arc<Array>>> {
+        match &self.jaxpr {
+            Some(jaxpr) => self.small.run(jaxpr, inputs),
+            None => Err(inputs),
+        }
     }
 
     /// Puts the constants and inputs into the memory of the program.

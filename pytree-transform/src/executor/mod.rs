@@ -3,6 +3,7 @@
 //! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after the last
 //! operation that uses it. So this operation may write its result into the memory of the value.
 
+mod arena;
 mod builder;
 mod executable;
 mod kernel;
@@ -11,7 +12,6 @@ mod plan;
 mod planner;
 mod products;
 mod schedule;
-mod short;
 mod stages;
 mod step;
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 
 pub(crate) use self::along::take_along;
-pub(crate) use self::scatter::scatter_by;
+pub(crate) use self::scatter::{Scatter, scatter_by};
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
 pub(crate) use self::take::{Take, take, take_along_last};
 

@@ -26,7 +26,7 @@ pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;
 pub(in crate::primitives) use self::part::inserted;
 pub(crate) use self::part::{Slice, slice};
-pub(crate) use self::update::{update_slice, window};
+pub(crate) use self::update::{UpdateSlice, update_slice, window};
 
 /// Reverses the elements along some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -157,7 +157,7 @@ impl DotGeneral {
     }
 
     /// Returns the loops of the product of two operands, or `None` if an operand is empty or must be gathered first.
-    fn loops_of(&self, left: &AbstractArray, right: &AbstractArray) -> Option<Loops> {
+    pub(crate) fn loops_of(&self, left: &AbstractArray, right: &AbstractArray) -> Option<Loops> {
         let contract = self.ordered_contract();
         let strides = [left, right].map(|info| row_major_strides(&info.shape));
         let [l, r] = [(left, &strides[0]), (right, &strides[1])].map(|(info, strides)| Layout {

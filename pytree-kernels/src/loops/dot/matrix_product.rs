@@ -57,6 +57,28 @@ pub(crate) fn multiply<T: Stored>(
     multiply_then(loops, left, right, Target::new(target), threads, None);
 }
 
+/// Writes a short product to `target`, without an allocation if nothing must be transposed.
+pub(crate) fn multiply_in_one_part<T: Stored>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: &mut [T],
+) {
+    if loops.arrangement(T::IS_HALF) != Arrangement::AsStored {
+        return multiply(loops, left, right, target, 1);
+    }
+    let mut target = Target::new(target);
+    loops.run(|[l, r, t]| {
+        T::matrix_product(
+            loops,
+            &left[l..],
+            &right[r..],
+            target.from(t),
+            Write::Overwrite,
+        );
+    });
+}
+
 /// Writes a product to `target`, as [`multiply`] does, and continues with each region of the result on the thread that has computed
 /// it.
 pub(crate) fn multiply_then<T: Stored>(

@@ -69,6 +69,26 @@ impl<'a> Memory<'a> {
         }
     }
 
+    /// Returns the memory of elements at an address.
+    ///
+    /// # Safety
+    /// As [`Target::at`].
+    #[allow(unsafe_code, reason = "the caller promises that the elements exist")]
+    pub(crate) unsafe fn at(dtype: DType, first: *mut u8, elements: usize) -> Self {
+        macro_rules! at {
+            ($($dtype:ident)*) => {
+                match (dtype, Half::of(dtype)) {
+                    // SAFETY: the caller promises it.
+                    $((DType::$dtype, _) => Self::$dtype(unsafe { Target::at(first.cast(), elements) }),)*
+                    // SAFETY: the caller promises it.
+                    (_, Some(half)) => Self::Half(half, unsafe { Target::at(first.cast(), elements) }),
+                    _ => other_class(),
+                }
+            };
+        }
+        at!(Bool F32 F64 I64 I8 I16 I32 U8 U16 U32)
+    }
+
     /// Returns the same memory for another part of the operation.
     ///
     /// # Safety

@@ -25,20 +25,20 @@ use crate::loops::elementwise::operations::{Binary, Rounding, Unary};
 /// Elements to which a function of one number can be applied.
 pub(crate) trait Map<T> {
     type Output;
-    fn map(self, function: impl Fn(T) -> T) -> Self::Output;
+    fn map(self, function: impl Fn(T) -> T + Copy + Send + 'static) -> Self::Output;
     /// Applies `fast` to the elements for which `is_fast` holds, and `slow` to the few others.
     fn map_by_speed(
         self,
-        is_fast: impl Fn(T) -> bool,
-        fast: impl Fn(T) -> T,
-        slow: impl Fn(T) -> T,
+        is_fast: impl Fn(T) -> bool + Copy + Send + 'static,
+        fast: impl Fn(T) -> T + Copy + Send + 'static,
+        slow: impl Fn(T) -> T + Copy + Send + 'static,
     ) -> Self::Output;
 }
 
 /// Pairs of elements to which a function of two numbers can be applied.
 pub(crate) trait Zip<T> {
     type Output;
-    fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
+    fn zip(self, function: impl Fn(T, T) -> T + Copy + Send + 'static) -> Self::Output;
 }
 
 /// A type in which kernels compute, and its scalar functions for all operations. `dtype` is the dtype of the elements, which may be
@@ -117,11 +117,11 @@ macro_rules! floats {
                     Unary::IntegerPower(2) => elements.map(|x| x * x),
                     Unary::IntegerPower(3) => elements.map(|x| x * x * x),
                     Unary::IntegerPower(4) => elements.map(|x| (x * x) * (x * x)),
-                    Unary::IntegerPower(exponent @ -31..=31) => elements.map(#[inline(always)] |x| {
+                    Unary::IntegerPower(exponent @ -31..=31) => elements.map(#[inline(always)] move |x| {
                         let power = small_power!(x, exponent.unsigned_abs());
                         if exponent < 0 { 1.0 / power } else { power }
                     }),
-                    Unary::IntegerPower(exponent) => elements.map(|x| x.powi(exponent)),
+                    Unary::IntegerPower(exponent) => elements.map(move |x| x.powi(exponent)),
                     Unary::StopGradient => elements.map(|x| x),
                     Unary::Not | Unary::PopulationCount => no_kernel(&operation, Self::dtype()),
                 }
@@ -225,11 +225,11 @@ macro_rules! integers {
                     Unary::Not => elements.map(|x| !x),
                     Unary::PopulationCount => {
                         let own = Self::own_bits(dtype);
-                        elements.map(|x| (x & own).count_ones().cast_signed().into())
+                        elements.map(move |x| (x & own).count_ones().cast_signed().into())
                     }
                     Unary::IntegerPower(2) => elements.map(|x| x.wrapping_mul(x)),
                     Unary::IntegerPower(exponent) => {
-                        elements.map(|x| x.wrapping_pow(exponent.unsigned_abs()))
+                        elements.map(move |x| x.wrapping_pow(exponent.unsigned_abs()))
                     }
                     Unary::StopGradient => elements.map(|x| x),
                     _ => no_kernel(&operation, dtype),
@@ -241,7 +241,7 @@ macro_rules! integers {
                 let own = Self::own_bits(dtype);
                 // A shift by the width of the dtype or more returns the fill value.
                 let width = Self::from(own.count_ones().cast_signed());
-                let inside = |r: Self| (0..width).contains(&r);
+                let inside = move |r: Self| (0..width).contains(&r);
                 let is_short = width <= 32;
                 match operation {
                     Binary::Add => elements.zip(Self::wrapping_add),
@@ -265,17 +265,17 @@ macro_rules! integers {
                     Binary::Or => elements.zip(|l, r| l | r),
                     Binary::Xor => elements.zip(|l, r| l ^ r),
                     // The widths of the shifts that are not used are limited, so that the loops contain no branch.
-                    Binary::ShiftLeft => elements.zip(|l, r| {
+                    Binary::ShiftLeft => elements.zip(move |l, r| {
                         let shifted = l << (r & (width - 1));
                         if inside(r) { shifted } else { 0 }
                     }),
-                    Binary::ShiftRight => elements.zip(|l, r| {
+                    Binary::ShiftRight => elements.zip(move |l, r| {
                         let shifted = ((l & own).cast_unsigned() >> (r & (width - 1))).cast_signed();
                         if inside(r) { shifted } else { 0 }
                     }),
                     Binary::ShiftRightArithmetic => {
                         let above = own.leading_zeros();
-                        elements.zip(|l, r| {
+                        elements.zip(move |l, r| {
                             let signed = l << above >> above;
                             signed >> if inside(r) { r } else { width - 1 }
                         })

@@ -4,9 +4,8 @@
 
 pub(crate) mod blocks;
 pub(crate) mod classes;
-mod functions;
+pub(crate) mod functions;
 mod operations;
-pub mod short;
 mod whole;
 
 pub use self::operations::{Binary, Comparison, Elementwise, Rounding, Unary};

@@ -9,5 +9,7 @@ mod tests;
 mod truth;
 mod widening;
 
+pub(crate) use self::groups::{Grouped, grouped};
+pub(crate) use self::pass::run;
 pub use self::positions::argument;
 pub use self::reduce::{Extremum, Reduction, reduce, sum};

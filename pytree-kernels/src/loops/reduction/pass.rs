@@ -12,9 +12,9 @@ pub(super) const PER_NANOSECOND: usize = 8;
 
 /// A reduction over the second of three axes: the length of this axis, and that of the third.
 #[derive(Clone, Copy)]
-pub(super) struct Pass {
-    pub(super) length: usize,
-    pub(super) inner: usize,
+pub(crate) struct Pass {
+    pub(crate) length: usize,
+    pub(crate) inner: usize,
     /// Whether the elements are a block of a longer reduction, whose rows are combined one after the other.
     pub(super) is_block: bool,
 }
@@ -30,7 +30,7 @@ impl Pass {
 }
 
 /// Reduces the second of three axes. Threads share the elements of the first axis, or the parts or blocks of its few elements.
-pub(super) fn run<T: ArrayElement, C: Combine<T>>(pass: Pass, elements: &[T], result: &mut [T]) {
+pub(crate) fn run<T: ArrayElement, C: Combine<T>>(pass: Pass, elements: &[T], result: &mut [T]) {
     let part = move |elements: &[T], result: &mut [T]| {
         if elements.is_empty() {
             result.fill(C::START);

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use pytree_kernels::base::array::Array;
-use pytree_kernels::loops::elementwise::short::ShortProgram;
 
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::Primitive;
 
 /// The arrays that a running program holds, by slot number. A slot is a memory cell for one array. All slots are empty
 /// between runs.
@@ -26,8 +26,13 @@ pub(crate) trait Program: Send + Sync {
     /// Returns how many bytes a run needs at most at a time, beside its operands.
     fn needed(&self) -> usize;
 
-    /// Returns the program in the form that a loop runs, if it only computes elementwise with few elements.
-    fn short(&self) -> Option<&ShortProgram> {
-        None
+    /// Evaluates a loop over the program without the overhead of arrays. Returns the operands if the program is too large for that.
+    fn evaluate_small(
+        &self,
+        primitive: &dyn Primitive,
+        operands: Vec<Arc<Array>>,
+    ) -> Result<Vec<Arc<Array>>, Vec<Arc<Array>>> {
+        let _ = primitive;
+        Err(operands)
     }
 }

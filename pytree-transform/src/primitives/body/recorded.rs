@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use pytree_base::bug::expect_next;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::loops::elementwise::short::ShortProgram;
 
 use super::cache::Cache;
 use crate::base::axis_names::AxisName;
@@ -15,7 +14,7 @@ use crate::jaxpr::{debug_verify, run_checked};
 use crate::primitives::body::program::{Compile, Program, Slots};
 use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::BatchAxis;
+use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
@@ -174,9 +173,16 @@ impl Body {
         &**self.program.get_or_init(|| (self.compile)(&self.jaxpr))
     }
 
-    /// Returns the function in the form that a loop runs, if it only computes elementwise with few elements.
-    pub(crate) fn short(&self) -> Option<&ShortProgram> {
-        (!checks::active()).then(|| self.compiled().short())?
+    /// Evaluates a loop over the function; see [`Program::evaluate_small`].
+    pub(crate) fn evaluate_small(
+        &self,
+        primitive: &dyn Primitive,
+        operands: Vec<Arc<Array>>,
+    ) -> Result<Vec<Arc<Array>>, Vec<Arc<Array>>> {
+        if checks::active() {
+            return Err(operands);
+        }
+        self.compiled().evaluate_small(primitive, operands)
     }
 
     /// Returns how many bytes a run of the function needs at most at a time, beside its operands.

@@ -38,7 +38,7 @@ use crate::tensor::trace::{alone, bind, on_tape};
 /// Calls one of its branches. The first operand is the index of the branch. An index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cond {
-    branches: Vec<Arc<Body>>,
+    pub(crate) branches: Vec<Arc<Body>>,
     /// The names of the batch axes that the collectives of any branch use.
     axis_names: Vec<AxisName>,
 }
@@ -50,6 +50,13 @@ impl Cond {
             branches,
             axis_names,
         }
+    }
+
+    /// Returns which of some branches an index selects. As in JAX, an index below 0 selects the first branch, and an index that is too
+    /// large selects the last branch.
+    pub(crate) fn branch(index: &Array, branches: usize) -> usize {
+        let index = usize::try_from(index.elements::<i32>()[0]).unwrap_or(0);
+        index.min(branches - 1)
     }
 
     fn outputs(&self) -> Vec<AbstractArray> {
@@ -308,10 +315,8 @@ impl Primitive for Cond {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_iter();
-        let index = expect_next(&mut operands, "the index of a branch").elements::<i32>()[0];
-        // As in JAX, an index below 0 selects the first branch, and an index that is too large selects the last branch.
-        let (first, last) = (0, self.branches.len() - 1);
-        let index = usize::try_from(index).unwrap_or(first).min(last);
+        let index = expect_next(&mut operands, "the index of a branch");
+        let index = Self::branch(&index, self.branches.len());
         arrays(self.branches[index].run(operands.collect()))
     }
 

@@ -20,7 +20,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
-    bind_all, cotangents_of, known_and_cotangents, with_condition,
+    arrays, bind_all, cotangents_of, known_and_cotangents, with_condition,
 };
 use crate::primitives::body::{Body, chosen, single_body};
 use crate::primitives::control::carry::{fixed_point, with_mapped_carry};
@@ -102,7 +102,10 @@ impl Primitive for Scan {
     /// Runs the iterations. Each iteration takes ownership of the previous iteration's carry, so the body may overwrite
     /// the memory of the carry.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let mut operands = operands.into_vec();
+        let mut operands = match self.body.evaluate_small(self, operands.into_vec()) {
+            Ok(results) => return arrays(results),
+            Err(operands) => operands,
+        };
         let inputs = operands.split_off(self.constants + self.carry);
         let mut carry = operands.split_off(self.constants);
         let mut outputs: Vec<Array> = self
@@ -124,30 +127,6 @@ impl Primitive for Scan {
                 step
             }
         });
-        if let Some(body) = self.body.short() {
-            let mut body = body.start();
-            for (input, array) in operands.iter().chain(&carry).enumerate() {
-                body.load(input, array, 0);
-            }
-            for position in positions {
-                for (input, array) in inputs.iter().enumerate() {
-                    body.load(self.constants + self.carry + input, array, position);
-                }
-                body.run();
-                for (output, array) in outputs.iter_mut().enumerate() {
-                    body.store(self.carry + output, array, position);
-                }
-                for carried in 0..self.carry {
-                    body.feed(carried, self.constants + carried);
-                }
-            }
-            let last = carry.iter().enumerate().map(|(carried, carry)| {
-                let mut array = Array::reused(&carry.info);
-                body.store_input(self.constants + carried, &mut array);
-                array
-            });
-            return last.chain(outputs).collect();
-        }
         let mut slots = Slots::new();
         for position in positions {
             let mut given = Vec::with_capacity(operands.len() + carry.len() + inputs.len());

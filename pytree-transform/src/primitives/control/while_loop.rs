@@ -7,7 +7,6 @@ use pytree_base::bug::{expect_next, pairs};
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::Comparison;
-use pytree_kernels::loops::elementwise::short::ShortProgram;
 use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
@@ -41,10 +40,10 @@ use crate::tensor::trace::{alone, bind, current_line, on_tape, under};
 /// the body, and the first carry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct While {
-    condition: Arc<Body>,
-    body: Arc<Body>,
-    condition_constants: usize,
-    body_constants: usize,
+    pub(crate) condition: Arc<Body>,
+    pub(crate) body: Arc<Body>,
+    pub(crate) condition_constants: usize,
+    pub(crate) body_constants: usize,
     /// The names of the batch axes that the collectives in the condition and the body use.
     axis_names: Vec<AxisName>,
 }
@@ -187,36 +186,6 @@ impl While {
     }
 }
 
-/// Runs the iterations of a loop with a short condition and a short body. Each has constants.
-fn run_short(
-    (condition, of_condition): (&ShortProgram, &[Arc<Array>]),
-    (body, constants): (&ShortProgram, &[Arc<Array>]),
-    carry: &[Arc<Array>],
-) -> Outputs<Array> {
-    let (mut condition, mut body) = (condition.start(), body.start());
-    for (input, array) in of_condition.iter().chain(carry).enumerate() {
-        condition.load(input, array, 0);
-    }
-    for (input, array) in constants.iter().chain(carry).enumerate() {
-        body.load(input, array, 0);
-    }
-    condition.run();
-    while condition.holds() {
-        body.run();
-        for position in 0..carry.len() {
-            body.feed(position, constants.len() + position);
-            condition.feed_from(&mut body, position, of_condition.len() + position);
-        }
-        condition.run();
-    }
-    let last = carry.iter().enumerate().map(|(position, carry)| {
-        let mut array = Array::reused(&carry.info);
-        body.store_input(constants.len() + position, &mut array);
-        array
-    });
-    last.collect()
-}
-
 /// Returns whether the condition holds for at least one example.
 fn any_of(holds: &Tensor) -> Tensor {
     let axes: Vec<usize> = (0..holds.rank()).collect();
@@ -236,12 +205,12 @@ impl Primitive for While {
     /// Runs the iterations. Each iteration takes ownership of the previous iteration's carry, so the body may overwrite
     /// the memory of the carry.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
-        let mut of_condition = operands.into_vec();
+        let mut of_condition = match self.body.evaluate_small(self, operands.into_vec()) {
+            Ok(results) => return arrays(results),
+            Err(operands) => operands,
+        };
         let mut constants = of_condition.split_off(self.condition_constants);
         let mut carry = constants.split_off(self.body_constants);
-        if let (Some(condition), Some(body)) = (self.condition.short(), self.body.short()) {
-            return run_short((condition, &of_condition), (body, &constants), &carry);
-        }
         let (mut condition_slots, mut body_slots) = (Slots::new(), Slots::new());
         loop {
             let given = of_condition.iter().chain(&carry).cloned().collect();

@@ -1,35 +1,23 @@
-//! Tests of the programs that loops with short bodies run.
-
-use std::sync::Arc;
-
-use pytree_kernels::base::array::Array;
+//! Tests of the programs of small functions and loops.
 
 use super::*;
+use crate::ix;
 use crate::primitives::random::threefry2x32;
 
-/// The number of iterations. Integers of 8 bits overflow in fewer.
-const ITERATIONS: usize = 6;
+/// The number of runs. Integers of 8 bits overflow in fewer.
+const RUNS: usize = 6;
 
-/// Checks that a loop with this body returns the same bits as the operations run one by one.
+/// Checks that a small program whose results are its next inputs returns the same bits as the operations run one by one.
 fn check_loop(start: &[Tensor], body: Function) {
     let infos: Vec<AbstractArray> = start.iter().map(|tensor| tensor.info().clone()).collect();
     let (jaxpr, ..) = stage(Recorder::Jit, &infos, |inputs| (body(&inputs), ()));
     let executable = Executable::optimized(&jaxpr);
-    let mut running = executable.short.as_ref().unwrap().start();
-    for (input, tensor) in start.iter().enumerate() {
-        running.load(input, tensor.array().unwrap(), 0);
-    }
     let mut expected = start.to_vec();
-    for _ in 0..ITERATIONS {
-        running.run();
-        (0..start.len()).for_each(|position| running.feed(position, position));
+    for _ in 0..RUNS {
+        let operands = expected.iter().map(|it| Arc::clone(it.array().unwrap()));
+        let found = executable.run_small(operands.collect());
         expected = body(&expected);
-    }
-    for (position, expected) in expected.iter().enumerate() {
-        let mut array = Array::zeros(expected.info());
-        running.store_input(position, &mut array);
-        let found = Tensor::from_shared(Arc::new(array));
-        assert_eq!(bits(&found), bits(expected), "value {position} of {jaxpr}");
+        check_results(&found.unwrap(), &expected, &jaxpr);
     }
 }
 
@@ -45,6 +33,8 @@ fn arithmetic_matches_whole_arrays() {
         DType::U32,
         DType::F32,
         DType::F64,
+        DType::BF16,
+        DType::F16,
     ] {
         for shape in [&[][..], &[1], &[3], &[16], &[2, 64]] {
             let start = [0, 1].map(|seed| (input(shape, seed) * 8.0 + 40.0).convert(dtype));
@@ -99,13 +89,31 @@ fn random_bits_match_whole_arrays() {
 }
 
 #[test]
-fn other_programs_are_not_short() {
-    let is_short = |dtype, shape: &[usize], function| {
-        let jaxpr = recorded_in(dtype, &[shape], function);
-        Executable::new(&jaxpr).short.is_some()
+fn reductions_and_products_match_whole_arrays() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        for [rows, columns] in [[1, 1], [3, 5], [16, 16], [8, 40]] {
+            let start = [0, 1].map(|seed| input(&[rows, columns], seed).convert(dtype));
+            check_loop(&start, |x| {
+                let product = x[0].matmul(&x[1].t()).matmul(&x[0]);
+                let sums = &x[1] - x[0].sum_keep([-1]) + x[1].sum_axes([0]);
+                vec![
+                    product.minimum(3).maximum(x[1].max_keep([0])),
+                    sums.minimum(x[0].max()).maximum(x[1].min()),
+                ]
+            });
+        }
+    }
+}
+
+#[test]
+fn large_work_has_no_small_program() {
+    let is_small = |shape: &[usize], function| {
+        let jaxpr = recorded_in(DType::F32, &[shape], function);
+        let input = Arc::clone(input(shape, 1).array().unwrap());
+        Executable::new(&jaxpr).run_small(vec![input]).is_ok()
     };
-    assert!(is_short(DType::F32, &[128], |x| vec![&x[0] + 1.0]));
-    assert!(!is_short(DType::F32, &[129], |x| vec![&x[0] + 1.0]));
-    assert!(!is_short(DType::BF16, &[16], |x| vec![&x[0] + 1.0]));
-    assert!(!is_short(DType::F32, &[4, 4], |x| vec![x[0].matmul(&x[0])]));
+    assert!(is_small(&[4096], |x| vec![&x[0] + 1.0]));
+    assert!(!is_small(&[4097], |x| vec![&x[0] + 1.0]));
+    assert!(is_small(&[64, 64], |x| vec![x[0].matmul(&x[0])]));
+    assert!(is_small(&[100_000], |x| vec![x[0].index(ix![7])]));
 }

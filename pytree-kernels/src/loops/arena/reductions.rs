@@ -1,0 +1,76 @@
+//! Instructions of reductions.
+
+use super::values::{Code, Place, Values};
+use crate::base::combine::{And, Combine, Max, Min, Or, Prod, Sum, with_number};
+use crate::base::dtype::{AbstractArray, ArrayElement, DType, with_wide};
+use crate::base::narrow::is_narrow;
+use crate::base::shape::AxisList;
+use crate::loops::reduction::{Grouped, Reduction, grouped, run};
+
+impl Values {
+    /// Adds a reduction of an operand with this dtype and shape: a sum if `reduction` is `None`. Returns false if the operand must be
+    /// converted or widened.
+    pub fn reduced(
+        &mut self,
+        reduction: Option<Reduction>,
+        (operand, info): (Place, &AbstractArray),
+        axes: &[usize],
+        result: Place,
+        code: &mut Code,
+    ) -> bool {
+        let dtype = info.dtype;
+        if dtype != self.info(result).dtype || is_narrow(dtype) {
+            return false;
+        }
+        let groups = grouped(&info.shape, axes);
+        let ends = [operand, result];
+        match (reduction, dtype) {
+            _ if groups.is_empty() => {
+                let all: AxisList = (0..info.len()).collect();
+                self.moved(&[operand], &all, result, code);
+            }
+            (Some(Reduction::And), DType::Bool) => self.folded::<bool, Min>(&groups, ends, code),
+            (Some(Reduction::Or), DType::Bool) => self.folded::<bool, Max>(&groups, ends, code),
+            (Some(Reduction::Max), _) => {
+                with_wide!(dtype, T => self.folded::<T, Max>(&groups, ends, code));
+            }
+            (Some(Reduction::Min), _) => {
+                with_wide!(dtype, T => self.folded::<T, Min>(&groups, ends, code));
+            }
+            (Some(Reduction::And), DType::I64) => self.folded::<i64, And>(&groups, ends, code),
+            (Some(Reduction::And), _) => self.folded::<i32, And>(&groups, ends, code),
+            (Some(Reduction::Or), DType::I64) => self.folded::<i64, Or>(&groups, ends, code),
+            (Some(Reduction::Or), _) => self.folded::<i32, Or>(&groups, ends, code),
+            (Some(Reduction::Prod), _) => {
+                with_number!(dtype, T => self.folded::<T, Prod>(&groups, ends, code));
+            }
+            (None, _) => {
+                with_number!(dtype, T => self.folded::<T, Sum>(&groups, ends, code));
+            }
+        }
+        true
+    }
+
+    fn folded<T: ArrayElement, C: Combine<T>>(
+        &mut self,
+        groups: &[Grouped],
+        [operand, result]: [Place; 2],
+        code: &mut Code,
+    ) {
+        let mut from = operand;
+        for (number, &(pass, outer)) in groups.iter().enumerate() {
+            let (length, count) = (outer * pass.length * pass.inner, outer * pass.inner);
+            let to = if number + 1 == groups.len() {
+                result
+            } else {
+                let dtype = self.info(operand).dtype;
+                self.place(&AbstractArray::new(dtype, [count]))
+            };
+            let (elements, mut results) = (self.target::<T>(from), self.target::<T>(to));
+            code.push(Box::new(move |_| {
+                run::<T, C>(pass, elements.slice(0, length), results.slice_mut(0, count));
+            }));
+            from = to;
+        }
+    }
+}
