@@ -9,8 +9,9 @@ use shuttle::thread;
 
 use crate::boundary::{Outcome, Visited};
 use crate::tensor::Tensor;
-use crate::transformations::cache::{Cache, Entry, Signature};
+use crate::transformations::cache::{Cache, Entry};
 use crate::transformations::function::Origin;
+use crate::transformations::signature::Signature;
 use crate::{TreeDef, orders};
 
 /// An argument, by the number of its structure.

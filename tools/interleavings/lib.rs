@@ -9,6 +9,8 @@ extern crate self as pytree_kernels;
 
 #[path = "../../pytree-transform/src/transformations/cache.rs"]
 mod cache;
+#[path = "../../pytree-transform/src/transformations/signature.rs"]
+mod signature;
 mod sync;
 #[path = "../../pytree-transform/src/transformations/tracing.rs"]
 mod tracing;
@@ -38,7 +40,8 @@ impl std::fmt::Display for TreeDef {
 pub struct References;
 
 pub mod boundary {
-    use super::{References, TreeDef};
+    pub use super::References;
+    use super::TreeDef;
 
     pub trait Visited<L> {
         fn treedef(&self) -> TreeDef;
@@ -225,7 +228,7 @@ mod executor {
 }
 
 mod transformations {
-    pub(crate) use crate::{cache, tracing};
+    pub(crate) use crate::{cache, signature, tracing};
 
     pub mod dropped {
         use super::function::Origin;
