@@ -1,4 +1,5 @@
-"""torch.json: cross entropies of PyTorch with their options, and their gradients; layers and their `state_dict`.
+"""torch.json: cross entropies of PyTorch with their options, and their gradients; layers and their `state_dict`; tables whose
+gradients are sparse.
 
     pip install -r requirements-torch.txt
     python torch_goldens.py
@@ -125,6 +126,32 @@ def layers():
     return cases
 
 
+def tables():
+    """A table after each step of an optimizer of sparse gradients. A step reads the rows `ids`, and `cotangents` are their gradients."""
+    makers = {
+        "sgd": lambda table: torch.optim.SGD([table], lr=0.1),
+        "adagrad": lambda table: torch.optim.Adagrad([table], lr=0.1, initial_accumulator_value=0.1, eps=0),
+        "adam": lambda table: torch.optim.SparseAdam([table], lr=0.1, eps=1e-16),
+    }
+    cases = []
+    for name, maker in makers.items():
+        rng = generator("table", name)
+        layer = torch.nn.Embedding(6, 3, sparse=True, dtype=torch.float64)
+        layer.load_state_dict({"weight": floats(rng, (6, 3), "float64")})
+        optimizer = maker(layer.weight)
+        case = {"name": name, "table": array(layer.weight), "ids": [], "cotangents": [], "after": []}
+        for rows in ([1, 4, 1], [0, 1], [5, 4, 4, 4], [0, 3]):
+            ids, cotangents = torch.tensor(rows), floats(rng, (len(rows), 3), "float64")
+            optimizer.zero_grad()
+            (layer(ids) * cotangents).sum().backward()
+            optimizer.step()
+            case["ids"].append(array(ids))
+            case["cotangents"].append(array(cotangents))
+            case["after"].append(array(layer.weight))
+        cases.append(case)
+    return cases
+
+
 def write(name, body):
     """Writes one file, with a line for each case."""
     compact = lambda value: json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -138,4 +165,4 @@ def write(name, body):
 
 
 if __name__ == "__main__":
-    write("torch", {"cross_entropy": [*hard_cases(), all_ignored()], "soft_cross_entropy": soft_cases(), "layers": layers()})
+    write("torch", {"cross_entropy": [*hard_cases(), all_ignored()], "soft_cross_entropy": soft_cases(), "layers": layers(), "tables": tables()})

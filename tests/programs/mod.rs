@@ -71,6 +71,7 @@ mod p58_roles;
 mod p63_csv_crate;
 mod p64_stacked_members;
 mod p65_other_arrays;
+mod p66_table_rows;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
 use pytree::debug::{Warning, WarningKind, set_warning_hook};
+use pytree::optim;
 use pytree::prelude::*;
 use pytree::transform::Traceable;
 
@@ -315,4 +316,71 @@ fn states_that_a_loop_changes_are_named() {
     };
     let found = messages(WarningKind::DroppedState, start..line!(), program);
     assert!(found.is_empty(), "{found:?}");
+}
+
+#[derive(Module, Clone)]
+struct Table {
+    #[param]
+    rows: Tensor,
+}
+
+/// Compiles a training step of a table that reads few rows, and returns the warnings so far.
+fn dense_gradients(chain: optim::Chain) -> Vec<String> {
+    let start = line!();
+    let table = Table {
+        rows: Tensor::zeros(DType::F32, [140_000, 32]),
+    };
+    let optimizer = Optimizer::new(&table, chain);
+    let step = jit(
+        |(mut table, mut optimizer, rows): (Table, Optimizer<Table>, Tensor)| {
+            let loss = |table: &Table| table.rows.take(&rows, 0).square().sum();
+            let gradient = grad(loss)(&table);
+            optimizer.update(&mut table, &gradient);
+            (table, optimizer)
+        },
+    );
+    let rows = Tensor::zeros(DType::I32, [1000]);
+    let program = || drop(step.lower(&(table, optimizer, rows)));
+    messages(WarningKind::DenseGradient, start..line!(), program)
+}
+
+#[test]
+fn what_reads_a_whole_gradient_is_named() {
+    for chain in [sgd(0.1), optim::adagrad(0.1), optim::lazy_adam(0.1)] {
+        assert_eq!(dense_gradients(chain), [""; 0]);
+    }
+    let found = dense_gradients(adam(0.1));
+    assert_eq!(found.len(), 1, "{found:?}");
+    for part in [
+        "the gradient of a table f32[140000,32], of which ",
+        "reads 1000 rows, becomes dense, because `add` at ",
+        "`lazy_adam`",
+    ] {
+        assert!(found[0].contains(part), "{found:?}");
+    }
+}
+
+/// The table of an output layer has a gradient of all rows.
+#[test]
+fn a_tied_table_is_named() {
+    let start = line!();
+    let tied = jit(|(table, rows): (Tensor, Tensor)| {
+        let loss = |table: &Tensor| table.take(&rows, 0).matmul(&table.t()).square().sum();
+        &table - grad(loss)(&table) * 0.1
+    });
+    let table = Tensor::zeros(DType::F32, [140_000, 32]);
+    let rows = Tensor::zeros(DType::I32, [1000]);
+    let program = || drop(tied.lower(&(table.clone(), rows.clone())));
+    let found = messages(WarningKind::DenseGradient, start..line!(), program);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let start = line!();
+    let returned = jit(|(table, rows): (Tensor, Tensor)| {
+        grad(|table: &Tensor| table.take(&rows, 0).square().sum())(&table)
+    });
+    let program = || drop(returned.lower(&(table, rows)));
+    let found = messages(WarningKind::DenseGradient, start..line!(), program);
+    assert!(
+        found[0].contains("the compiled function returns it"),
+        "{found:?}"
+    );
 }

@@ -1,18 +1,25 @@
 //! Reads and updates of arrays at indices, block by block.
 
+mod rows;
+
+use std::iter::repeat;
 use std::sync::Arc;
 
 use pytree_base::bug::bug;
 
 use crate::base::array::Array;
 use crate::base::bits::{Bits, with_bits};
-use crate::base::combine::{Number, Ordered, with_number, with_ordered};
+use crate::base::combine::{Combine, Max, Min, Number, Prod, Sum, with_number, with_ordered};
 use crate::base::data::Data;
 use crate::base::dtype::{AbstractArray, DType};
+use crate::base::fold::into_row;
 use crate::base::instructions::leaf;
 use crate::base::narrow::{Half, narrowed, widened};
+use crate::base::prefetch::prefetch;
 use crate::base::shape::Shape;
 use crate::base::threads::{self, share_rows};
+
+pub use self::rows::{add_rows, distinct_positions, sum_of_rows};
 
 /// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +101,7 @@ pub fn scatter_add(
     match half {
         Some(half) => add_halves(half, result.bits_mut(), updates.bits(), &indexed),
         None => with_number!(updates.dtype(), T => {
-            scatter_blocks(T::of_mut(&mut result), T::of(updates), &indexed, <T as Number>::plus);
+            combine_blocks::<T, Sum>(T::of_mut(&mut result), T::of(updates), &indexed);
         }),
     }
     result
@@ -114,20 +121,20 @@ pub fn scatter(
     let mut result = Array::from_data(info, Array::into_data(operand));
     let indexed = Indexed::new(blocks, &indices, Outside::Drop);
     macro_rules! combine {
-        ($with:ident, $combine:path) => {
+        ($with:ident, $combination:ident) => {
             $with!(dtype, T => {
-                scatter_blocks(T::of_mut(&mut result), T::of(updates), &indexed, $combine);
+                combine_blocks::<T, $combination>(T::of_mut(&mut result), T::of(updates), &indexed);
             })
         };
     }
     match by {
         ScatterBy::Set => with_bits!(dtype, T => {
             let elements = result.bits_mut::<T>();
-            scatter_blocks(elements, updates.bits(), &indexed, |_, update| update);
+            scatter_blocks(elements, updates.bits(), &indexed, <[T]>::copy_from_slice);
         }),
-        ScatterBy::Multiply => combine!(with_number, Number::times),
-        ScatterBy::Max => combine!(with_ordered, Ordered::greater),
-        ScatterBy::Min => combine!(with_ordered, Ordered::lesser),
+        ScatterBy::Multiply => combine!(with_number, Prod),
+        ScatterBy::Max => combine!(with_ordered, Max),
+        ScatterBy::Min => combine!(with_ordered, Min),
     }
     result
 }
@@ -288,12 +295,24 @@ fn gather_blocks<T: Bits>(source: &[T], target: &mut [T], indexed: &Indexed<'_>)
                 *target = source[position];
             }
         } else {
-            for (target, &position) in targets.chunks_exact_mut(after).zip(positions) {
+            let ahead = positions.iter().skip(AHEAD).map(Some).chain(repeat(None));
+            let blocks = targets.chunks_exact_mut(after).zip(positions);
+            for ((target, &position), next) in blocks.zip(ahead) {
+                if let Some(next) = next {
+                    prefetch(&source[next * after..][..after.min(REQUESTED)]);
+                }
                 target.copy_from_slice(&source[position * after..][..after]);
             }
         }
     });
 }
+
+/// How many blocks ahead memory is requested, and how many elements of a block at most: the processor requests the others itself.
+const AHEAD: usize = 8;
+const REQUESTED: usize = 64;
+
+/// A shorter block is combined without a call.
+const SHORT: usize = 8;
 
 /// The least number of elements of a long block. The sums of long blocks in half precision are wide part by part.
 const LONG: usize = 16;
@@ -332,11 +351,27 @@ fn add_halves(half: Half, result: &mut [u16], updates: &[u16], indexed: &Indexed
 }
 
 /// Combines each block of `updates` with the block of `result` at the update's position, in the order of the updates.
+fn combine_blocks<T: Copy + Send + Sync, C: Combine<T>>(
+    result: &mut [T],
+    updates: &[T],
+    indexed: &Indexed<'_>,
+) {
+    if indexed.blocks.after < SHORT {
+        scatter_blocks(result, updates, indexed, |target, update| {
+            let elements = target.iter_mut().zip(update);
+            elements.for_each(|(target, update)| *target = C::combine(*target, *update));
+        });
+    } else {
+        scatter_blocks(result, updates, indexed, into_row::<T, C>);
+    }
+}
+
+/// Applies a function to each block of `updates` and the block of `result` at the update's position, in the order of the updates.
 fn scatter_blocks<T: Copy + Send + Sync>(
     result: &mut [T],
     updates: &[T],
     indexed: &Indexed<'_>,
-    combine: impl Fn(T, T) -> T + Sync,
+    write: impl Fn(&mut [T], &[T]) + Sync,
 ) {
     let Blocks { after, length, .. } = indexed.blocks;
     let count = indexed.scattered();
@@ -345,18 +380,23 @@ fn scatter_blocks<T: Copy + Send + Sync>(
         positions.each(row, |positions, update| {
             let updates = &updates[update * after..];
             if after == 1 {
-                for (&position, &update) in positions.iter().zip(updates) {
+                for (&position, update) in positions.iter().zip(updates) {
                     if let Some(element) = result.get_mut(position.wrapping_sub(first)) {
-                        *element = combine(*element, update);
+                        write(std::slice::from_mut(element), std::slice::from_ref(update));
                     }
                 }
                 return;
             }
-            for (&position, update) in positions.iter().zip(updates.chunks_exact(after)) {
+            let ahead = positions.iter().skip(AHEAD).map(Some).chain(repeat(None));
+            let blocks = positions.iter().zip(updates.chunks_exact(after));
+            for ((&position, update), next) in blocks.zip(ahead) {
+                let next = next.map(|next| next.wrapping_sub(first));
+                if let Some(next) = next.filter(|&next| next < count) {
+                    prefetch(&result[next * after..][..after.min(REQUESTED)]);
+                }
                 let position = position.wrapping_sub(first);
                 if position < count {
-                    let target = result[position * after..].iter_mut().zip(update);
-                    target.for_each(|(target, &update)| *target = combine(*target, update));
+                    write(&mut result[position * after..][..after], update);
                 }
             }
         });

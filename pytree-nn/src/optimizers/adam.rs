@@ -1,4 +1,4 @@
-//! Adam and `AdamW`, each also with Nesterov's momentum.
+//! Adam and `AdamW`, each also with Nesterov's momentum, and Adam of the rows that have a gradient.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
@@ -179,6 +179,46 @@ pub fn nadamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<Weight
     adamw_with(learning_rate, weight_decay, AdamOptions::nesterov())
 }
 
+/// Returns Adam that updates only the rows with a gradient: see [`scale_by_lazy_adam`]. It is the optimizer for tables of which each step
+/// reads few rows.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{adam, groups, lazy_adam};
+/// let tables = Filter::path_contains("embedding");
+/// let optimizer = groups([(tables, lazy_adam(1e-3)), (Filter::everything(), adam(1e-3))]);
+/// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[doc(alias = "torch.optim.SparseAdam")]
+#[track_caller]
+pub fn lazy_adam(learning_rate: impl Into<Schedule>) -> Chain {
+    scale_by_lazy_adam(AdamOptions::default()).descend(learning_rate)
+}
+
+/// Returns [`scale_by_adam`] that updates only the rows with a gradient, as `torch.optim.SparseAdam` does.
+///
+/// A row is a position on the first axis of a parameter. If all elements of its gradient are 0, the row and its running means stay as they
+/// are. Adam would move the row by its old mean, and let the means decay. The corrections of the bias count all updates. In a compiled step,
+/// an update takes the time of the rows that have a gradient.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, chain, scale_by_lazy_adam, scale_by_learning_rate};
+/// let adam = scale_by_lazy_adam(AdamOptions { beta1: 0.0, ..AdamOptions::default() });
+/// let chain = chain([adam, scale_by_learning_rate(1e-3)]);
+/// ```
+///
+/// # Panics
+/// If an option is out of its range.
+#[track_caller]
+pub fn scale_by_lazy_adam(options: AdamOptions) -> Chain {
+    options.check("scale_by_lazy_adam");
+    Chain::of(ScaleByAdam::new(options, true))
+}
+
 /// Divides the running mean of the gradients by the root of their running mean square: see [`scale_by_adam`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByAdam {
@@ -197,6 +237,31 @@ pub struct ScaleByAdam {
     epsilon_root: Hyperparameter,
     #[r#static]
     momentum: Momentum,
+    /// Whether rows without a gradient stay as they are.
+    #[r#static]
+    is_lazy: bool,
+}
+
+impl ScaleByAdam {
+    fn new(options: AdamOptions, is_lazy: bool) -> Self {
+        Self {
+            count: Tensor::from(0_u32),
+            mean: Tree::none(),
+            square_mean: Tree::none(),
+            beta1: options.beta1.into(),
+            beta2: options.beta2.into(),
+            epsilon: options.epsilon.into(),
+            epsilon_root: options.epsilon_root.into(),
+            momentum: options.momentum,
+            is_lazy,
+        }
+    }
+}
+
+/// Returns whether each row of a gradient has an element that is not 0: a bool that broadcasts to the gradient.
+fn has_gradient(gradient: &Tensor) -> Tensor {
+    let axes = 1..isize::try_from(gradient.rank()).unwrap_or(isize::MAX);
+    gradient.any_keep(axes.collect::<Vec<isize>>())
 }
 
 /// Returns Adam without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm
@@ -219,16 +284,7 @@ pub struct ScaleByAdam {
 #[track_caller]
 pub fn scale_by_adam(options: AdamOptions) -> Chain {
     options.check("scale_by_adam");
-    Chain::of(ScaleByAdam {
-        count: Tensor::from(0_u32),
-        mean: Tree::none(),
-        square_mean: Tree::none(),
-        beta1: options.beta1.into(),
-        beta2: options.beta2.into(),
-        epsilon: options.epsilon.into(),
-        epsilon_root: options.epsilon_root.into(),
-        momentum: options.momentum,
-    })
+    Chain::of(ScaleByAdam::new(options, false))
 }
 
 impl GradientTransformation for ScaleByAdam {
@@ -246,11 +302,19 @@ impl GradientTransformation for ScaleByAdam {
         let mut corrected = Corrections::new(&self.beta1, &self.beta2, self.momentum, &time);
         let states = [&mut self.mean, &mut self.square_mean];
         each(states, gradients, |[mean, square_mean], gradient| {
+            let before = self.is_lazy.then(|| (mean.clone(), square_mean.clone()));
             *mean = running_mean(mean, &gradient, &self.beta1);
             *square_mean = running_square_mean(square_mean, &gradient, &self.beta2);
             let square = corrected.square(square_mean);
             let deviation = deviation(&square, &self.epsilon_root, &self.epsilon);
-            corrected.mean(mean, &gradient) / deviation
+            let update = corrected.mean(mean, &gradient) / deviation;
+            let Some((old_mean, old_square_mean)) = before else {
+                return update;
+            };
+            let is_updated = has_gradient(&gradient);
+            *mean = is_updated.select(&*mean, old_mean);
+            *square_mean = is_updated.select(&*square_mean, old_square_mean);
+            is_updated.select(&update, Tensor::zeros_like(&update))
         })
     }
 

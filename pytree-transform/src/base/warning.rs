@@ -21,6 +21,8 @@ pub enum WarningKind {
     Retraced,
     /// A compiled function changes states of its argument but does not return them, so the changes are lost.
     DroppedState,
+    /// The gradient of a large table, of which a compiled function reads few rows, is computed as a whole.
+    DenseGradient,
     /// The library was built without optimizations. Given once for the process.
     DebugBuild,
 }

@@ -76,8 +76,13 @@ impl Executable {
                     (inputs.map(|used| bytes(used.slot)).sum(), kernel.scratch())
                 }
                 Work::One(primitive) | Work::Collective(primitive, _) => {
-                    let read: usize = step.inputs.iter().map(|used| self.bytes[used.slot]).sum();
-                    (0, primitive.scratch().max(read / 2))
+                    let read = step.inputs.iter().map(|used| self.bytes[used.slot]);
+                    let overwritten = primitive.overwritten().map(|input| step.inputs[input]);
+                    let overwritten = overwritten.filter(|used| used.last);
+                    let overwritten = overwritten.map_or(0, |used| self.bytes[used.slot]);
+                    let read = read.sum::<usize>() - overwritten;
+                    let scratch = primitive.scratch().max(read / 2);
+                    (overwritten.cast_signed(), scratch)
                 }
             };
             live += results;

@@ -4,15 +4,19 @@ use super::constraints::without_constraints;
 use super::loop_constants::laid_out_loop_constants;
 use super::pipeline::optimize;
 use super::quantized_weights::quantized_weights;
+use super::rows::rows;
 use crate::jaxpr::debug_verify;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, with products that read
-/// quantized weights as they are stored, with constants of loops that are laid out before the loop, and with fewer equations.
+/// quantized weights as they are stored, with constants of loops that are laid out before the loop, with fewer equations, and with the
+/// gradients of tables as rows.
 pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
     let jaxpr = quantized_weights(without_constraints(jaxpr));
     debug_verify(&jaxpr, "products with quantized weights");
     let jaxpr = laid_out_loop_constants(jaxpr);
     debug_verify(&jaxpr, "the layout of constants of loops");
-    optimize(jaxpr)
+    let jaxpr = rows(optimize(jaxpr));
+    debug_verify(&jaxpr, "rows of tables");
+    jaxpr
 }

@@ -16,6 +16,7 @@ mod pipeline;
 mod quantized_dot;
 mod quantized_weights;
 mod replacements;
+mod rows;
 mod simplify;
 #[cfg(test)]
 mod tests;

@@ -364,6 +364,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         0
     }
 
+    /// **Memory**: returns the operand in whose memory the result is written, for any dtype, if nothing else holds this operand.
+    fn overwritten(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns the elementwise operation. Returns `None` if the executor cannot fuse the primitive as an elementwise
     /// operation.
     fn elementwise(&self) -> Option<Elementwise> {

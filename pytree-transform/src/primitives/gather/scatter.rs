@@ -58,6 +58,13 @@ pub(crate) fn scatter_by(
 }
 
 impl Scatter {
+    /// Replaces whole rows of a tensor.
+    pub(crate) const SET_ROWS: Self = Self {
+        by: ScatterBy::Set,
+        axis: 0,
+        batch_axes: 0,
+    };
+
     fn take(self) -> Take {
         Take {
             axis: self.axis,
@@ -307,6 +314,10 @@ impl Primitive for Scatter {
         block
             .scattered(name, operand, &indices, updates, &axes)
             .map(one)
+    }
+
+    fn overwritten(&self) -> Option<usize> {
+        (self.by == ScatterBy::Set).then_some(0)
     }
 
     fn accepts_narrow(&self) -> bool {

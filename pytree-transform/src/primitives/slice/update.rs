@@ -245,6 +245,10 @@ impl Primitive for UpdateSlice {
         Ok(one(block.with_window(&operands[0], &operands[1], &starts)))
     }
 
+    fn overwritten(&self) -> Option<usize> {
+        Some(0)
+    }
+
     fn accepts_narrow(&self) -> bool {
         true
     }
