@@ -10,6 +10,8 @@
 )]
 
 mod counting;
+#[path = "memory/in_place.rs"]
+mod in_place;
 #[path = "memory/operations.rs"]
 mod operations;
 #[path = "memory/refused.rs"]
@@ -51,6 +53,8 @@ fn memory_has_limits() {
     refused::steps_keep_arguments();
     reading_needs_little_more_than_the_file();
     quantized_weights_are_not_widened();
+    in_place::updates_overwrite_what_nothing_else_holds();
+    in_place::steps_overwrite_tables_and_states();
     operations::need_little_more_than_their_results();
 }
 
