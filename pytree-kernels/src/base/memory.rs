@@ -431,6 +431,17 @@ mod tests {
             assert_eq!(last == Some(4), finds_all, "{greatest}");
             assert!(pool.limit <= greatest.max(100_000), "{}", pool.limit);
         }
+        // Memory that was freed once counts once, and then another array of its length is in use.
+        let mut pool = Pool::new(50_000, 400_000);
+        for length in [10_000, 10_001] {
+            let (elements, _) = allocate(&mut pool, length);
+            pool.give(elements);
+        }
+        for _ in 0..2 {
+            let clock = pool.clock;
+            assert!(pool.take::<u32>(10_000).is_none());
+            assert_eq!((pool.limit, pool.clock), (90_000, clock + 1));
+        }
         // Lengths that do not return leave the limit as it is.
         let mut pool = Pool::new(100_000, 400_000);
         for length in 10_000..10_100 {
