@@ -1,5 +1,7 @@
 //! Attention as a function of queries, keys and values.
 
+use std::ops::Range;
+
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
@@ -58,8 +60,9 @@ pub struct AttentionOptions {
 /// a query, the result of the query is the mean of all values. Pass a mask instead of a bias with infinities, because
 /// the softmax of a row of infinities is NaN.
 ///
-/// More than 2²⁶ scores, for instance of 8,192 tokens with two heads, are computed in blocks of queries, and again for derivatives. So
-/// the memory grows with the number of tokens, and not with its square. Scores with dropout are not divided.
+/// From 512 tokens on, the scores are computed in blocks of queries, and again for derivatives. So the memory grows with the number of
+/// tokens, and not with its square. Scores outside of the causal triangle or of the window are not computed, unless there are masks or
+/// lengths, too. Scores with dropout are not divided.
 ///
 /// # Examples
 /// ```
@@ -137,19 +140,28 @@ pub(super) fn mix(
 ) -> Result<Mixed, InputError> {
     check_heads(what, query, key)?;
     check_options(what, &score_shape(query, key), options)?;
-    Ok(Attention::new(query, key, value, options, extras, LIMITS).mixed(query))
+    Ok(Attention::new(query, key, value, options, extras, LIMITS)
+        .mixed(query, options.query_lengths.as_ref()))
 }
 
 /// The inputs of attention that are the same for all queries.
 pub(super) struct Attention<'a> {
     pub(super) layout: ScoreAxes,
-    key: Tensor,
-    value: &'a Tensor,
-    scale: f64,
-    pub(super) options: &'a AttentionOptions,
-    pub(super) extras: &'a Extras,
-    /// The shape `[*batch, heads, queries, keys]`.
-    pub(super) full: Vec<usize>,
+    pub(super) key: Tensor,
+    pub(super) value: Tensor,
+    /// The numbers that are added to the scores. They and the masks broadcast to `[*batch, heads, queries, keys]`.
+    pub(super) bias: Option<Tensor>,
+    pub(super) masks: Vec<Tensor>,
+    pub(super) is_causal: bool,
+    pub(super) window: Option<(usize, usize)>,
+    pub(super) dropout: Option<&'a WeightDropout>,
+    pub(super) scale: f64,
+    /// The position of the first of `key`.
+    pub(super) first_key: usize,
+    /// The number of all queries.
+    pub(super) queries: usize,
+    /// The number of all keys.
+    pub(super) keys: usize,
     pub(super) limits: Limits,
 }
 
@@ -158,87 +170,98 @@ impl<'a> Attention<'a> {
     pub(super) fn new(
         query: &Tensor,
         key: &Tensor,
-        value: &'a Tensor,
-        options: &'a AttentionOptions,
+        value: &Tensor,
+        options: &AttentionOptions,
         extras: &'a Extras,
         limits: Limits,
     ) -> Self {
         let depth = query.shape().last().copied().unwrap_or_default();
+        let layout = ScoreAxes::new(query, key);
+        let dtype = at_least_f32_dtype(query.dtype());
+        let lengths = options.key_lengths.as_ref();
+        let masks = [
+            lengths.map(|lengths| padding_mask(lengths, key.shape()[layout.batch])),
+            options.mask.clone(),
+            extras.allowed.clone(),
+        ];
         Self {
-            layout: ScoreAxes::new(query, key),
-            key: key.convert(at_least_f32_dtype(query.dtype())),
-            value,
+            layout,
+            key: key.convert(dtype),
+            value: value.clone(),
+            bias: options.bias.as_ref().map(|bias| bias.convert(dtype)),
+            masks: masks.into_iter().flatten().collect(),
+            is_causal: options.direction.is_causal(),
+            window: options.local_window,
+            dropout: extras.dropout.as_ref(),
             scale: options.scale.unwrap_or(1.0 / (depth as f64).sqrt()),
-            options,
-            extras,
-            full: score_shape(query, key),
+            first_key: 0,
+            queries: query.shape()[layout.batch],
+            keys: key.shape()[layout.batch],
             limits,
         }
     }
 
-    /// Returns the number of keys.
-    pub(super) fn keys(&self) -> usize {
-        self.full[self.full.len() - 1]
-    }
-
     /// Returns the values of all queries. Dropout draws one mask for all scores, which are not divided then.
     #[track_caller]
-    pub(super) fn mixed(&self, query: &Tensor) -> Mixed {
-        let count = |product: usize, &length: &usize| product.saturating_mul(length);
-        let scores = self.full.iter().fold(1, count);
-        let values = if scores > self.limits.whole && self.extras.dropout.is_none() {
+    pub(super) fn mixed(&self, query: &Tensor, query_lengths: Option<&Tensor>) -> Mixed {
+        let scores = self.queries.saturating_mul(self.keys);
+        let values = if scores >= self.limits.divided && self.dropout.is_none() {
             self.in_blocks(query)
         } else {
-            self.rows(query, None, self.keys())
+            self.rows(query, None)
         };
         let mut mixed = self.layout.values(values);
-        if let Some(lengths) = &self.options.query_lengths {
+        if let Some(lengths) = query_lengths {
             let lengths = wide_integers(lengths);
-            let queries = Tensor::arange(lengths.dtype(), query.shape()[self.layout.batch]);
+            let queries = Tensor::arange(lengths.dtype(), self.queries);
             mixed.zero_unless(&queries.less(lengths.expand_dims(-1)));
         }
         mixed
     }
 
-    /// Returns the values of the queries from `start` on, by default 0, of which none attends to a key from `keys` on.
+    /// Returns the values of the queries from `start` on, by default 0, which attend to no other keys.
     #[track_caller]
-    pub(super) fn rows(&self, query: &Tensor, start: Option<&Tensor>, keys: usize) -> Tensor {
-        let (layout, options) = (self.layout, self.options);
-        let (batch, dtype) = (layout.batch, self.key.dtype());
+    pub(super) fn rows(&self, query: &Tensor, start: Option<&Tensor>) -> Tensor {
+        let (layout, dtype) = (self.layout, self.key.dtype());
+        let keys = self.key.shape()[layout.batch];
         let rows = Rows {
             start,
-            count: query.shape()[batch],
-            keys,
+            count: query.shape()[layout.batch],
+            keys: self.first_key..self.first_key + keys,
         };
-        let key = part(&self.key, batch, 0..keys);
-        let mut scores = layout.scores(&query.convert(dtype), &key) * self.scale;
-        if let Some(bias) = &options.bias {
-            scores += layout.arranged(&rows.of(&bias.convert(dtype)));
+        let mut scores = layout.scores(&query.convert(dtype), &self.key) * self.scale;
+        if let Some(bias) = &self.bias {
+            scores += layout.arranged(&rows.of(bias));
         }
-        if let Some(mask) = rows.mask(options, self.extras) {
+        let causal = self.is_causal.then(|| causal_from(&rows.positions(), keys));
+        let window = self.window;
+        let window = window.map(|(left, right)| window_from(&rows.positions(), keys, left, right));
+        let masks = self.masks.iter().map(|mask| rows.of(mask));
+        let masks = causal.into_iter().chain(window).chain(masks);
+        if let Some(mask) = masks.reduce(|first, second| first & second) {
             let low = Tensor::full(dtype, [], -0.7 * f64::from(f32::MAX));
             scores = layout.arranged(&mask).select(&scores, &low);
         }
         let mut weights = softmax(&scores, -1).convert(self.value.dtype());
-        if let Some(dropout) = &self.extras.dropout {
-            weights = dropped(layout, &weights, &self.full, dropout);
+        if let Some(dropout) = self.dropout {
+            weights = dropped(layout, &weights, &score_shape(query, &self.key), dropout);
         }
-        layout.mixed(&weights, &part(self.value, batch, 0..keys))
+        layout.mixed(&weights, &self.value)
     }
 }
 
-/// Some consecutive queries, and the number of keys that they attend to.
+/// Some consecutive queries, and the keys that they attend to.
 struct Rows<'a> {
     start: Option<&'a Tensor>,
     count: usize,
-    keys: usize,
+    keys: Range<usize>,
 }
 
 impl Rows<'_> {
-    /// Returns the positions of the queries.
+    /// Returns the positions of the queries, counted from the first key.
     #[track_caller]
     fn positions(&self) -> Tensor {
-        let positions = Tensor::arange(DType::I32, self.count);
+        let positions = Tensor::arange(DType::I32, self.count) - self.keys.start;
         self.start
             .map_or(positions.clone(), |start| positions + start)
     }
@@ -251,7 +274,7 @@ impl Rows<'_> {
             return part_of;
         };
         if tensor.shape()[keys] != 1 {
-            part_of = part(&part_of, keys, 0..self.keys);
+            part_of = part(&part_of, keys, self.keys.clone());
         }
         match (self.start, keys.checked_sub(1)) {
             (Some(start), Some(queries)) if tensor.shape()[queries] != 1 => {
@@ -263,23 +286,6 @@ impl Rows<'_> {
             }
             _ => part_of,
         }
-    }
-
-    /// Combines all masks. The result broadcasts to `[*batch, heads, queries, keys]`.
-    #[track_caller]
-    fn mask(&self, options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
-        let is_causal = options.direction.is_causal();
-        let window = options.local_window;
-        let lengths = options.key_lengths.as_ref();
-        let masks = [
-            is_causal.then(|| causal_from(&self.positions(), self.keys)),
-            window.map(|(left, right)| window_from(&self.positions(), self.keys, left, right)),
-            lengths.map(|lengths| padding_mask(lengths, self.keys)),
-            options.mask.as_ref().map(|mask| self.of(mask)),
-            extras.allowed.as_ref().map(|mask| self.of(mask)),
-        ];
-        let masks = masks.into_iter().flatten();
-        masks.reduce(|first, second| first & second)
     }
 }
 

@@ -14,16 +14,16 @@ use pytree_transform::{DType, Tensor, TensorError};
 /// How many scores are computed at a time.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// The most scores that are not divided into blocks.
-    pub(super) whole: usize,
+    /// The least number of scores of a head that are divided into blocks.
+    pub(super) divided: usize,
     /// The most scores of a block, unless the least number of queries of a block has more.
     pub(super) block: usize,
 }
 
-/// 256 MiB and 32 MiB of f32.
+/// Those of 512 tokens, and 2 MiB of f32.
 pub(super) const LIMITS: Limits = Limits {
-    whole: 1 << 26,
-    block: 1 << 23,
+    divided: 1 << 18,
+    block: 1 << 19,
 };
 
 /// The axes of the scores.
@@ -31,9 +31,9 @@ pub(super) const LIMITS: Limits = Limits {
 pub(super) struct ScoreAxes {
     /// The number of batch axes.
     pub(super) batch: usize,
-    kv_heads: usize,
+    pub(super) kv_heads: usize,
     /// The number of query heads that share a key head.
-    group: usize,
+    pub(super) group: usize,
 }
 
 /// Returns the indices of the batch axes, followed by the indices of the axes `others`. The elements of `others` count
