@@ -58,6 +58,24 @@ pub trait RecurrentCell: Module {
         carry: &Self::Carry,
         x: &Tensor,
     ) -> Result<(Self::Carry, Tensor), InputError>;
+
+    /// Returns the part of all time steps that depends on the inputs alone, `[time, batch…, …]`, for `steps: [time, batch…, inputs]`.
+    /// [`Rnn`](crate::Rnn) computes this part before the loop, and passes an element of it to [`advance`](Self::advance) in each step.
+    /// With `None`, which is the default, `Rnn` calls [`try_step`](Self::try_step) instead. A cell returns `None` if the inputs or the
+    /// carry do not fit, so that `try_step` returns the error.
+    fn prepare(&self, carry: &Self::Carry, steps: &Tensor) -> Option<Tensor> {
+        let _ = (carry, steps);
+        None
+    }
+
+    /// Computes one time step from a part of the inputs that [`prepare`](Self::prepare) returned.
+    ///
+    /// # Panics
+    /// If `prepare` returns `None`.
+    fn advance(&self, carry: &Self::Carry, prepared: &Tensor) -> (Self::Carry, Tensor) {
+        let _ = (carry, prepared);
+        panic!("a cell whose `prepare` returns a tensor implements `advance`, too")
+    }
 }
 
 /// The options of new recurrent cells, with the defaults of Flax.
@@ -104,6 +122,26 @@ impl CellOptions {
     ) -> Tensor {
         initializer.initialize(&rngs.params(), self.param_dtype, shape)
     }
+}
+
+/// Returns `steps · input + bias` for all time steps, or `None` if the parameters, the inputs and the carry do not fit each other.
+#[track_caller]
+pub(super) fn prepared(
+    carry: &[&Tensor],
+    steps: &Tensor,
+    [input, recurrent, bias]: [&Tensor; 3],
+) -> Option<Tensor> {
+    let (&gates, hidden) = (bias.shape().first()?, recurrent.shape().first()?);
+    let (inputs, batch) = steps.shape().get(1..)?.split_last()?;
+    let state = [batch, &[*hidden]].concat();
+    let mut tensors = [steps, recurrent, bias]
+        .into_iter()
+        .chain(carry.iter().copied());
+    let fits = input.shape() == [*inputs, gates]
+        && recurrent.shape() == [*hidden, gates]
+        && carry.iter().all(|carry| carry.shape() == state)
+        && tensors.all(|tensor| tensor.dtype() == input.dtype());
+    fits.then(|| steps.matmul(input) + bias)
 }
 
 /// Returns zeros of the shape `[batch…, hidden]`.

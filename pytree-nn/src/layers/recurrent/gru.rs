@@ -4,7 +4,7 @@ use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::cell::{CellOptions, RecurrentCell, zeros};
+use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
 use crate::error::InputError;
 use crate::layers::activation::Activation;
 use crate::random::Rngs;
@@ -97,13 +97,7 @@ impl GruCell {
     #[panicking_twin(step)]
     #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
-        let of_x = (x.matmul(&self.input) + &self.bias).split(3, -1);
-        let of_h = carry.matmul(&self.recurrent).split(3, -1);
-        let r = self.gate.apply(&(&of_x[0] + &of_h[0]));
-        let z = self.gate.apply(&(&of_x[1] + &of_h[1]));
-        let n = self.activation.apply(&(&of_x[2] + r * &of_h[2]));
-        let h = (1.0 - &z) * n + z * carry;
-        Ok((h.clone(), h))
+        Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }
 }
 
@@ -118,5 +112,20 @@ impl RecurrentCell for GruCell {
     #[track_caller]
     fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Self::try_step(self, carry, x)
+    }
+
+    fn prepare(&self, carry: &Self::Carry, steps: &Tensor) -> Option<Tensor> {
+        prepared(&[carry], steps, [&self.input, &self.recurrent, &self.bias])
+    }
+
+    #[track_caller]
+    fn advance(&self, carry: &Tensor, prepared: &Tensor) -> (Tensor, Tensor) {
+        let of_x = prepared.split(3, -1);
+        let of_h = carry.matmul(&self.recurrent).split(3, -1);
+        let r = self.gate.apply(&(&of_x[0] + &of_h[0]));
+        let z = self.gate.apply(&(&of_x[1] + &of_h[1]));
+        let n = self.activation.apply(&(&of_x[2] + r * &of_h[2]));
+        let h = (1.0 - &z) * n + z * carry;
+        (h.clone(), h)
     }
 }

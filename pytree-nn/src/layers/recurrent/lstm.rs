@@ -4,7 +4,7 @@ use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::cell::{CellOptions, RecurrentCell, zeros};
+use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
 use crate::error::InputError;
 use crate::layers::activation::Activation;
 use crate::random::Rngs;
@@ -102,13 +102,7 @@ impl LstmCell {
         carry: &(Tensor, Tensor),
         x: &Tensor,
     ) -> Result<((Tensor, Tensor), Tensor), InputError> {
-        let (c, h) = carry;
-        let gates = x.matmul(&self.input) + h.matmul(&self.recurrent) + &self.bias;
-        let gates = gates.split(4, -1);
-        let [i, f, o] = [0, 1, 3].map(|gate| self.gate.apply(&gates[gate]));
-        let c = f * c + i * self.activation.apply(&gates[2]);
-        let h = o * self.activation.apply(&c);
-        Ok(((c, h.clone()), h))
+        Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }
 }
 
@@ -128,5 +122,22 @@ impl RecurrentCell for LstmCell {
         x: &Tensor,
     ) -> Result<(Self::Carry, Tensor), InputError> {
         Self::try_step(self, carry, x)
+    }
+
+    fn prepare(&self, carry: &Self::Carry, steps: &Tensor) -> Option<Tensor> {
+        prepared(
+            &[&carry.0, &carry.1],
+            steps,
+            [&self.input, &self.recurrent, &self.bias],
+        )
+    }
+
+    #[track_caller]
+    fn advance(&self, (c, h): &Self::Carry, prepared: &Tensor) -> (Self::Carry, Tensor) {
+        let gates = (prepared + h.matmul(&self.recurrent)).split(4, -1);
+        let [i, f, o] = [0, 1, 3].map(|gate| self.gate.apply(&gates[gate]));
+        let c = f * c + i * self.activation.apply(&gates[2]);
+        let h = o * self.activation.apply(&c);
+        ((c, h.clone()), h)
     }
 }

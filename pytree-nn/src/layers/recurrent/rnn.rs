@@ -160,13 +160,22 @@ impl<C: RecurrentCell> Rnn<C> {
         steps: Tensor,
         lengths: Option<&Tensor>,
     ) -> Result<(C::Carry, Tensor), InputError> {
+        let prepared = self.cell.prepare(&initial, &steps);
+        let is_prepared = prepared.is_some();
+        let advance = |carry: &C::Carry, x: &Tensor| {
+            if is_prepared {
+                Ok(self.cell.advance(carry, x))
+            } else {
+                self.cell.try_step(carry, x)
+            }
+        };
+        let steps = prepared.unwrap_or(steps);
         let Some(lengths) = lengths else {
-            let step = |carry: C::Carry, x: Tensor| self.cell.try_step(&carry, &x);
-            return scan(step, initial, steps);
+            return scan(|carry, x| advance(&carry, &x), initial, steps);
         };
         let times = Tensor::arange(DType::I32, steps.shape()[0]);
         let step = |(carry, last): (C::Carry, C::Carry), (time, x): (Tensor, Tensor)| {
-            let (carry, output) = self.cell.try_step(&carry, &x)?;
+            let (carry, output) = advance(&carry, &x)?;
             let is_inside = time.less(lengths);
             let last = graph::map2(&carry, &last, |new: &Tensor, old: &Tensor| {
                 let ones = vec![1; new.rank().saturating_sub(lengths.rank())];

@@ -4,7 +4,7 @@ use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::cell::{CellOptions, RecurrentCell, zeros};
+use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
 use crate::error::InputError;
 use crate::layers::activation::Activation;
 use crate::random::Rngs;
@@ -87,12 +87,7 @@ impl SimpleCell {
     #[panicking_twin(step)]
     #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
-        let mut sum = x.matmul(&self.input) + &self.bias + carry.matmul(&self.recurrent);
-        if self.residual {
-            sum += carry;
-        }
-        let h = self.activation.apply(&sum);
-        Ok((h.clone(), h))
+        Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }
 }
 
@@ -107,5 +102,19 @@ impl RecurrentCell for SimpleCell {
     #[track_caller]
     fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Self::try_step(self, carry, x)
+    }
+
+    fn prepare(&self, carry: &Self::Carry, steps: &Tensor) -> Option<Tensor> {
+        prepared(&[carry], steps, [&self.input, &self.recurrent, &self.bias])
+    }
+
+    #[track_caller]
+    fn advance(&self, carry: &Tensor, prepared: &Tensor) -> (Tensor, Tensor) {
+        let mut sum = prepared + carry.matmul(&self.recurrent);
+        if self.residual {
+            sum += carry;
+        }
+        let h = self.activation.apply(&sum);
+        (h.clone(), h)
     }
 }
