@@ -1,10 +1,12 @@
-//! Training steps of four kinds of networks beside torch: `cargo bench --bench networks [-- unet]`.
+//! Training steps of five kinds of networks beside torch: `cargo bench --bench networks [-- unet]`.
 //!
 //! | case | network |
 //! |---|---|
 //! | `vit` | a vision transformer with the exact GELU: 6 blocks of width 192, 32 images of 32 × 32 pixels in 64 patches |
 //! | `unet` | convolutions with strides and their transposes, of 32 and 64 features, with group normalisations, 8 images of 64 × 64 |
 //! | `lstm` | a language model with an LSTM of width 256, 32 texts of 64 tokens, of 1,000 kinds |
+//! | `decoder` | a causal language model: 2 blocks of width 512 with 8 heads, a text of 1,024 tokens, of 1,000 kinds |
+//! | `decoder_bf16` | the same, whose activations are bf16 |
 //! | `table` | twenty embeddings of categories, and linear layers with batch normalisations, 512 rows |
 //!
 //! `--save FOLDER` writes the parameters of each network under the names that `torch_networks.py` reads.
@@ -32,6 +34,7 @@ use pytree::nn::{
     GroupNorm, LayerNorm, LearnedPositions, LstmCell, Rnn, TransformerBlock,
     TransformerBlockOptions,
 };
+use pytree::optim::MixedPrecision;
 use pytree::prelude::*;
 use pytree::transform::Traceable;
 
@@ -191,6 +194,59 @@ fn lstm(folder: Option<&str>) {
 }
 
 #[derive(Module, Clone)]
+struct Decoder {
+    tokens: Embed,
+    positions: LearnedPositions,
+    blocks: Vec<TransformerBlock>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Decoder {
+    fn new() -> Self {
+        let rngs = &mut Rngs::new(0);
+        Self {
+            tokens: Embed::new(1000, 512, rngs),
+            positions: LearnedPositions::new(1024, 512, rngs),
+            blocks: (0..2)
+                .map(|_| TransformerBlock::causal(512, 8, rngs))
+                .collect(),
+            norm: LayerNorm::new(512, rngs),
+            head: Linear::new(512, 1000, rngs),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        let mut x = self.positions.forward(&self.tokens.forward(x));
+        for block in &mut self.blocks {
+            x = block.forward(&x);
+        }
+        self.head.forward(&self.norm.forward(&x))
+    }
+}
+
+fn decoder(folder: Option<&str>) {
+    let loss = |model: &mut Decoder, x: &Tensor, y: &Tensor| {
+        softmax_cross_entropy(&model.forward(x), y).mean()
+    };
+    let texts = texts(1, 1024, 1000);
+    train("decoder", folder, Decoder::new(), texts, loss);
+}
+
+fn decoder_bf16(folder: Option<&str>) {
+    let loss = |model: &mut Decoder, x: &Tensor, y: &Tensor| {
+        let precision = MixedPrecision {
+            compute: DType::BF16,
+            output: DType::F32,
+        };
+        let logits = precision.compute_mut(model, |model| model.forward(x));
+        softmax_cross_entropy(&precision.output(&logits), y).mean()
+    };
+    let texts = texts(1, 1024, 1000);
+    train("decoder_bf16", folder, Decoder::new(), texts, loss);
+}
+
+#[derive(Module, Clone)]
 struct Table {
     columns: Vec<Embed>,
     norms: Vec<BatchNorm>,
@@ -235,22 +291,28 @@ fn table(folder: Option<&str>) {
     );
 }
 
+type Run = fn(Option<&str>);
+
+const CASES: [(&str, Run); 6] = [
+    ("vit", vit),
+    ("unet", unet),
+    ("lstm", lstm),
+    ("decoder", decoder),
+    ("decoder_bf16", decoder_bf16),
+    ("table", table),
+];
+
 fn main() {
     let mut named: Vec<String> = std::env::args().skip(1).collect();
     let save = named.iter().position(|it| it == "--save");
     let folder = save.map(|at| named.drain(at..at + 2).nth(1).unwrap());
     named.retain(|it| !it.starts_with("--"));
     if named.is_empty() {
-        named = ["vit", "unet", "lstm", "table"].map(String::from).to_vec();
+        named = CASES.map(|(case, _)| case.to_owned()).to_vec();
     }
     for case in &named {
-        let run = match &case[..] {
-            "vit" => vit,
-            "unet" => unet,
-            "lstm" => lstm,
-            "table" => table,
-            _ => panic!("expected vit, unet, lstm or table, found `{case}`"),
-        };
+        let found = CASES.iter().find(|(name, _)| name == case);
+        let (_, run) = found.unwrap_or_else(|| panic!("no case `{case}`"));
         run(folder.as_deref());
     }
 }

@@ -1,6 +1,6 @@
 """The training steps of benches/networks.rs in torch, with the parameters that it writes.
 
-Usage: python torch_networks.py eager|compile vit|unet|lstm|table FOLDER; needs the packages of
+Usage: python torch_networks.py eager|compile vit|unet|lstm|decoder|decoder_bf16|table FOLDER; needs the packages of
 benches/comparison/requirements-torch.txt. `compile` needs a compiler for C++.
 """
 
@@ -16,29 +16,29 @@ import measure
 
 
 class Attention(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, is_causal):
         super().__init__()
-        self.heads = heads
+        self.heads, self.is_causal = heads, is_causal
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x):
         batch, tokens, width = x.shape
         parts = (layer(x).view(batch, tokens, self.heads, -1).transpose(1, 2) for layer in (self.query, self.key, self.value))
-        mixed = F.scaled_dot_product_attention(*parts)
+        mixed = F.scaled_dot_product_attention(*parts, is_causal=self.is_causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, is_causal=False):
         super().__init__()
         self.attention_norm, self.mlp_norm = (nn.LayerNorm(width, eps=1e-6) for _ in range(2))
-        self.attention = Attention(width, heads)
+        self.attention = Attention(width, heads, is_causal)
         self.mlp = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(width, 4 * width), nn.Linear(4 * width, width)])})
 
     def forward(self, x):
         x = x + self.attention(self.attention_norm(x))
         hidden, output = self.mlp["layers"]
-        return x + output(F.gelu(hidden(self.mlp_norm(x))))
+        return x + output(F.gelu(hidden(self.mlp_norm(x)), approximate="tanh" if self.attention.is_causal else "none"))
 
 
 class Vit(nn.Module):
@@ -78,6 +78,17 @@ class Language(nn.Module):
         return self.head(self.lstm(self.tokens(x))[0])
 
 
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(1000, 512), nn.Embedding(1024, 512)
+        self.blocks = nn.Sequential(*(Block(512, 8, is_causal=True) for _ in range(2)))
+        self.norm, self.head = nn.LayerNorm(512, eps=1e-6), nn.Linear(512, 1000)
+
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.tokens(x) + self.positions.weight)))
+
+
 class Table(nn.Module):
     def __init__(self):
         super().__init__()
@@ -104,12 +115,15 @@ def batches(case):
         elif case == "lstm":
             text = labels(20 + k, [32, 65], 1000)
             yield text[:, :-1].copy(), text[:, 1:].copy()
+        elif case.startswith("decoder"):
+            text = labels(20 + k, [1, 1025], 1000)
+            yield text[:, :-1].copy(), text[:, 1:].copy()
         else:
             yield labels(10 + k, [512, 20], 50), labels(20 + k, [512], 10)
 
 
 def main(mode, case, folder):
-    model = {"vit": Vit, "unet": Unet, "lstm": Language, "table": Table}[case]()
+    model = {"vit": Vit, "unet": Unet, "lstm": Language, "decoder": Decoder, "decoder_bf16": Decoder, "table": Table}[case]()
     missing, unexpected = model.load_state_dict(load_file(pathlib.Path(folder) / f"{case}.safetensors"), strict=False)
     assert not unexpected and all("num_batches" in name for name in missing), (missing, unexpected)
     if case == "lstm":
@@ -126,8 +140,9 @@ def main(mode, case, folder):
         x, y = data[count % 4]
         count += 1
         optimizer.zero_grad()
-        result = forward(x)
-        loss = F.mse_loss(result, y) if case == "unet" else F.cross_entropy(result.flatten(0, -2), y.flatten().long())
+        with torch.autocast("cpu", torch.bfloat16, enabled=case == "decoder_bf16"):
+            result = forward(x)
+        loss = F.mse_loss(result, y) if case == "unet" else F.cross_entropy(result.flatten(0, -2).float(), y.flatten().long())
         loss.backward()
         optimizer.step()
         return loss

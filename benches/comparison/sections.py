@@ -326,11 +326,11 @@ SECTIONS = [
     Section(
         "L",
         "A training step of other networks",
-        "A vision transformer with the exact GELU, a U-Net of 32 and 64 features, an LSTM language model of width 256, and a network of "
-        "twenty embeddings with batch normalisations.",
+        "A vision transformer with the exact GELU, a U-Net of 32 and 64 features, an LSTM language model of width 256, a decoder of "
+        "width 512 over 1,024 tokens, and a network of twenty embeddings with batch normalisations.",
         [
             [bench("networks", case, "--save", "target/compare")] + [torch("torch_networks", mode, case, "target/compare") for mode in ("eager", "compile")]
-            for case in ("vit", "unet", "lstm", "table")
+            for case in ("vit", "unet", "lstm", "decoder", "decoder_bf16", "table")
         ],
         TRAINING,
         LOSSES,
