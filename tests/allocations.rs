@@ -6,8 +6,15 @@
     clippy::unwrap_used,
     unsafe_code,
     missing_docs,
+    unreachable_pub,
     reason = "an allocator that counts hands everything on to the system's"
 )]
+
+#[path = "../benches/support/loops.rs"]
+mod loops;
+#[allow(dead_code, reason = "the labels are for other programs")]
+#[path = "../examples/digits/workload.rs"]
+mod workload;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -23,6 +30,7 @@ use pytree::spmd;
 const LARGE: usize = 4 << 10;
 
 thread_local! {
+    static BLOCKS: Cell<usize> = const { Cell::new(0) };
     static LARGE_BLOCKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -33,6 +41,7 @@ struct Counting;
 
 fn count(size: usize) {
     LARGEST.fetch_max(size, Ordering::Relaxed);
+    let _ = BLOCKS.try_with(|blocks| blocks.set(blocks.get() + 1));
     if size > LARGE {
         let _ = LARGE_BLOCKS.try_with(|blocks| blocks.set(blocks.get() + 1));
     }
@@ -190,4 +199,37 @@ fn products_of_half_precision_widen_no_operand() {
         }
     }
     pytree::memory::set_limit(limit);
+}
+
+/// A round of a loop with a small body takes no memory, whatever the body does, and neither does a round of its gradient.
+#[test]
+fn rounds_of_small_loops_allocate_nothing() {
+    const ROUNDS: usize = 5000;
+    fn blocks(function: impl Fn(&Tensor) -> Tensor + Send + Sync + 'static, w: &Tensor) -> usize {
+        let function = jit(move |w: Tensor| function(&w));
+        let mut counted = 0;
+        for _ in 0..3 {
+            let before = BLOCKS.get();
+            drop(function(w.clone()));
+            counted = BLOCKS.get() - before;
+        }
+        counted
+    }
+    // More rounds have more allocations only where they have longer stacks.
+    fn check(name: &str, few: usize, many: usize) {
+        assert!(
+            many < few + ROUNDS / 50,
+            "{name}: {few} allocations, then {many}"
+        );
+    }
+    for case in loops::CASES {
+        let (name, _, has_gradient, _) = *case;
+        let w = loops::parameters(case);
+        let [few, many] = [ROUNDS, 2 * ROUNDS].map(|rounds| loops::function(case, rounds));
+        check(name, blocks(few, &w), blocks(many, &w));
+        if has_gradient {
+            let few = blocks(move |w| grad(few)(w), &w);
+            check(name, few, blocks(move |w| grad(many)(w), &w));
+        }
+    }
 }

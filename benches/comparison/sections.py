@@ -358,6 +358,16 @@ SECTIONS = [
         {"forward": "forward, µs", "gradient": "gradient, µs"},
         {"sum_of_gradients": 1e-3},
     ),
+    Section(
+        "W",
+        "Loops with small bodies",
+        "A round of `scan`, `while_loop` or `fori_loop` in a compiled function of 1,000 rounds, and with the gradient of the parameters: recurrent "
+        "networks of 8 to 64, control, ODE solvers, filters, samplers, optimizers, tables and sorting. The number in a name is a width.",
+        [[bench("loops"), python("jax_loops")]],
+        {"forward": "a round, ns", "reverse": "a round with its gradient, ns"},
+        {"result": 1e-3, "gradient": 1e-2},
+        one_core=True,
+    ),
 ]
 
 

@@ -19,6 +19,7 @@ mod equality;
 mod features;
 mod graphs;
 mod interpreter;
+mod loops;
 mod narrow;
 mod nesting;
 mod parts;

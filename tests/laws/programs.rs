@@ -31,7 +31,8 @@ pub struct Program {
     steps: Vec<Step>,
 }
 
-/// Rows and columns whose product fits a tile of the fusing executor or not, and degenerate ones.
+/// Rows and columns whose product fits a tile of the fusing executor or not, two with more elements than a small program has, and
+/// degenerate ones.
 const LONG: &[(usize, usize)] = &[
     (1, 513),
     (2, 512),
@@ -40,6 +41,8 @@ const LONG: &[(usize, usize)] = &[
     (513, 1),
     (1030, 2),
     (33, 31),
+    (3, 1400),
+    (1366, 3),
     (2, 3),
     (1, 1),
     (0, 3),

@@ -51,6 +51,9 @@ const CHUNKS: usize = 4;
 /// The number of short rows that are combined at a time.
 const ROWS: usize = 16;
 
+/// The number of short rows from which on several of them are combined at a time.
+const FEW_ROWS: usize = 4;
+
 /// The number of elements of a part. Rows are divided into parts.
 pub(crate) const PART: usize = 32 * LANES;
 
@@ -132,7 +135,7 @@ pub(crate) fn rows<T: ArrayElement, C: Combine<T>>(
     elements: &[T],
     length: usize,
 ) {
-    if length <= LANES {
+    if length <= LANES && (results.len() >= FEW_ROWS || length == 0) {
         short_rows::<T, C>(results, elements, length);
     } else if length <= PART {
         parts::<T, C>(results, elements, length);

@@ -80,6 +80,21 @@ impl<'a, T: Copy> Target<'a, T> {
         }
     }
 
+    /// Returns the target from the position `start` on.
+    pub(crate) fn offset(self, start: usize) -> Self {
+        Self {
+            first: self.address(start),
+            elements: self.elements - start,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns the first element.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> T {
+        self.slice(0, 1)[0]
+    }
+
     /// Returns another target with the same memory.
     ///
     /// # Safety

@@ -72,7 +72,7 @@ pub fn evaluate(key0: &Array, key1: &Array, count0: Arc<Array>, count1: Arc<Arra
 }
 
 /// Overwrites counters with the results for as many keys.
-fn blocks([key0, key1]: [&[u32]; 2], (first, second): (&mut [u32], &mut [u32])) {
+pub(crate) fn blocks([key0, key1]: [&[u32]; 2], (first, second): (&mut [u32], &mut [u32])) {
     leaf! {
         let length = first.len();
         let mut start = 0;

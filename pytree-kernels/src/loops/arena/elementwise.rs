@@ -1,19 +1,21 @@
 //! Instructions of elementwise operations.
 
+use super::moves::Source;
 use super::values::{BLOCK, Code, Instruction, Place, Values};
-use crate::base::bits::with_bits;
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::leaf_of;
 use crate::base::pattern::Pattern;
 use crate::base::target::Target;
 use crate::loops::elementwise::blocks::{Operand, Output};
-use crate::loops::elementwise::classes::{Class, with_class};
+use crate::loops::elementwise::classes::{Class, Convert, with_class};
 use crate::loops::elementwise::functions::{Map, Zip};
 use crate::loops::elementwise::{
-    Binary, Elementwise, Unary, binary_loop, compare_loop, conversion_loop, select_loop, unary_loop,
+    Binary, Comparison, Elementwise, Unary, binary_loop, compare_loop, conversion_loop,
+    select_loop, unary_loop,
 };
 
-/// A loop computes whole blocks for values of at least this many elements.
+/// A loop computes whole blocks of [`BLOCK`] elements for values of at least this many elements.
 const FEW: usize = 4;
 
 /// Returns whether the loop of an operation has wide instructions, so that a block takes little more time than some of its elements.
@@ -27,19 +29,79 @@ fn is_wide(operation: Elementwise, dtype: DType) -> bool {
     }
 }
 
-/// A single number, to which a function is applied.
-struct Number<C: 'static>(Target<'static, C>, Target<'static, C>);
+/// The number of elements that a loop computes at a time. The memory of a value is a multiple of it.
+const LANES: usize = 16;
 
-impl<C: Class> Map<C> for Number<C> {
+/// Two operands of a function, which are the same one for a function of one operand, and the memory of its results.
+struct Applied<C: 'static, R: 'static = C> {
+    operands: [Target<'static, C>; 2],
+    result: Target<'static, R>,
+    count: usize,
+}
+
+impl<C: Class, R: Class> Applied<C, R> {
+    /// Returns the instruction that computes single numbers by `one`, and otherwise whole blocks, with what is in the memory after the
+    /// last element.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "instructions share the memory of values")]
+    fn instruction(
+        self,
+        one: impl Fn(C, C) -> R + Send + 'static,
+        block: impl Fn([C; LANES], [C; LANES]) -> [R; LANES] + Copy + Send + 'static,
+    ) -> Instruction {
+        let Self {
+            operands: [left, right],
+            result,
+            count,
+        } = self;
+        if count == 1 {
+            // SAFETY: each value has memory for a block of elements, and no reference to them exists.
+            return Box::new(move |_| unsafe {
+                result
+                    .first()
+                    .write(one(left.first().read(), right.first().read()));
+            });
+        }
+        Box::new(move |_| {
+            let (left, right, to) = (left.first(), right.first(), result.first());
+            leaf_of! { C =>
+                let mut at = 0;
+                while at < count {
+                    // SAFETY: the memory of each value is a multiple of a block, and no reference to the elements exists.
+                    unsafe {
+                        let (left, right) = (left.add(at).cast::<[C; LANES]>(), right.add(at).cast::<[C; LANES]>());
+                        let results = block(left.read(), right.read());
+                        to.add(at).cast::<[R; LANES]>().write(results);
+                    }
+                    at += LANES;
+                }
+            }
+        })
+    }
+}
+
+impl<C: Class, R: Class> Applied<C, R> {
+    /// Returns the instruction of a function that is cheap.
+    fn each(self, function: impl Fn(C, C) -> R + Copy + Send + 'static) -> Instruction {
+        self.instruction(
+            function,
+            #[inline(always)]
+            move |left, right| {
+                let mut results = [R::default(); LANES];
+                for lane in 0..LANES {
+                    results[lane] = function(left[lane], right[lane]);
+                }
+                results
+            },
+        )
+    }
+}
+
+impl<C: Class> Map<C> for Applied<C> {
     type Output = Instruction;
 
     fn map(self, function: impl Fn(C) -> C + Copy + Send + 'static) -> Instruction {
-        let Self(from, to) = self;
-        Box::new(move |_| {
-            let number = read(&from);
-            let result = leaf_of! { C => function(number) };
-            write(&to, result);
-        })
+        self.map_by_speed(|_| true, function, function)
     }
 
     fn map_by_speed(
@@ -48,40 +110,35 @@ impl<C: Class> Map<C> for Number<C> {
         fast: impl Fn(C) -> C + Copy + Send + 'static,
         slow: impl Fn(C) -> C + Copy + Send + 'static,
     ) -> Instruction {
-        self.map(move |number| {
-            if is_fast(number) {
-                fast(number)
-            } else {
-                slow(number)
-            }
-        })
+        let one = move |number, _| {
+            leaf_of! { C => if is_fast(number) { fast(number) } else { slow(number) } }
+        };
+        self.instruction(
+            one,
+            #[inline(always)]
+            move |numbers, _| {
+                let (mut results, mut are_fast) = ([C::default(); LANES], true);
+                for lane in 0..LANES {
+                    results[lane] = fast(numbers[lane]);
+                    are_fast &= is_fast(numbers[lane]);
+                }
+                for lane in 0..if are_fast { 0 } else { LANES } {
+                    if !is_fast(numbers[lane]) {
+                        results[lane] = slow(numbers[lane]);
+                    }
+                }
+                results
+            },
+        )
     }
 }
 
-/// Two single numbers, to which a function is applied.
-struct Numbers<C: 'static>([Target<'static, C>; 2], Target<'static, C>);
-
-impl<C: Class> Zip<C> for Numbers<C> {
+impl<C: Class> Zip<C> for Applied<C> {
     type Output = Instruction;
 
     fn zip(self, function: impl Fn(C, C) -> C + Copy + Send + 'static) -> Instruction {
-        let Self([left, right], to) = self;
-        Box::new(move |_| write(&to, function(read(&left), read(&right))))
+        self.each(function)
     }
-}
-
-#[inline(always)]
-#[allow(unsafe_code, reason = "instructions share the memory of values")]
-fn read<T: Copy>(target: &Target<'_, T>) -> T {
-    // SAFETY: the memory of a value has at least a block of elements, and no reference to them exists.
-    unsafe { target.first().read() }
-}
-
-#[inline(always)]
-#[allow(unsafe_code, reason = "instructions share the memory of values")]
-fn write<T: Copy>(target: &Target<'_, T>, element: T) {
-    // SAFETY: the memory of a value has at least a block of elements, and no reference to them exists.
-    unsafe { target.first().write(element) }
 }
 
 #[inline(always)]
@@ -108,30 +165,88 @@ impl Values {
         let (from, to) = (self.info(last).dtype, self.info(result).dtype);
         let is_wide = is_wide(operation, from);
         code.push(match operation {
-            Elementwise::Unary(unary) => with_class!(from, C => self.unary::<C>(unary, from, first, result, is_wide)),
-            Elementwise::Binary(binary) => {
-                with_class!(from, C => self.binary::<C>(binary, from, [first, last], result, is_wide))
+            Elementwise::Unary(unary) => {
+                with_class!(from, C => self.unary::<C>(unary, first, result, is_wide))
             }
-            Elementwise::Compare(comparison) => with_class!(from, C => {
-                self.computed::<C, bool>([first, last], result, is_wide, move |operands, output| {
-                    compare_loop(comparison, operands, output);
-                })
-            }),
+            Elementwise::Binary(binary) => {
+                with_class!(from, C => self.binary::<C>(binary, [first, last], result, is_wide))
+            }
+            Elementwise::Compare(comparison) => {
+                with_class!(from, C => self.comparison::<C>(comparison, [first, last], result))
+            }
             Elementwise::Convert(_) => with_class!(from, C => with_class!(to, R => {
-                self.computed::<C, R>([first, first], result, is_wide, move |[operand, _], output| {
-                    conversion_loop(to, operand, output);
-                })
+                self.conversion::<C, R>(first, result)
             })),
             Elementwise::Select => with_bits!(to, T => {
-                let condition = self.target::<bool>(first);
-                let [on_true, on_false] = [operands[1], last].map(|operand| self.target::<T>(operand));
-                let (result, count) = (self.target::<T>(result), self.count(result, is_wide));
-                Box::new(move |_| {
-                    let operands = [&on_true, &on_false].map(|operand| Operand::of_result(operand, 0, count));
-                    select_loop(Operand::of_result(&condition, 0, count), operands, output(&result, count));
-                })
+                self.selection::<T>([first, operands[1], last], result)
             }),
         });
+    }
+
+    fn comparison<C: Class>(
+        &self,
+        comparison: Comparison,
+        operands: [Place; 2],
+        result: Place,
+    ) -> Instruction {
+        macro_rules! compared {
+            ($applied:ident: $($comparison:ident $operator:tt),*) => {
+                match comparison {
+                    $(Comparison::$comparison => $applied.each(|left, right| left $operator right),)*
+                }
+            };
+        }
+        if let Some(applied) = self.applied::<C, bool>(operands, result, true) {
+            return compared!(applied: Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
+        }
+        self.computed::<C, bool>(operands, result, true, move |operands, output| {
+            compare_loop(comparison, operands, output);
+        })
+    }
+
+    fn conversion<C: Convert<R>, R: Class>(&self, operand: Place, result: Place) -> Instruction {
+        let dtype = self.info(result).dtype;
+        let range = dtype.integer_range().unwrap_or((i64::MIN, i64::MAX));
+        if let Some(applied) = self.applied::<C, R>([operand; 2], result, true) {
+            return applied.each(
+                #[inline(always)]
+                move |number, _| number.convert(range),
+            );
+        }
+        self.computed::<C, R>([operand; 2], result, true, move |[operand, _], output| {
+            conversion_loop(dtype, operand, output);
+        })
+    }
+
+    fn selection<T: Bits>(
+        &self,
+        [condition, on_true, on_false]: [Place; 3],
+        result: Place,
+    ) -> Instruction {
+        let condition = self.target::<bool>(condition);
+        let (on_true, on_false) = (self.target::<T>(on_true), self.target::<T>(on_false));
+        let (mut to, count) = (self.target::<T>(result), self.count(result, true));
+        if count == 1 {
+            return Box::new(move |_| {
+                let chosen = if condition.read() {
+                    &on_true
+                } else {
+                    &on_false
+                };
+                to.slice_mut(0, 1)[0] = chosen.read();
+            });
+        }
+        Box::new(move |_| {
+            let (on_true, on_false) = (
+                Operand::of_result(&on_true, 0, count),
+                Operand::of_result(&on_false, 0, count),
+            );
+            select_loop(
+                Operand::of_result(&condition, 0, count),
+                [on_true, on_false],
+                output(&to, count),
+            );
+        })
     }
 
     /// Returns an operand with the shape of a result: the operand, or a repetition of it.
@@ -149,8 +264,9 @@ impl Values {
                 .zip(positions)
                 .for_each(|(at, position)| *position = at);
         });
+        let sources: Vec<Source> = positions.iter().map(|&at| (operand, at)).collect();
         let repeated = self.place(&info);
-        self.moved(&[operand], &positions, repeated, code);
+        self.moved(&sources, repeated, code);
         repeated
     }
 
@@ -169,42 +285,50 @@ impl Values {
         }
     }
 
+    /// Returns the operands of an operation that computes whole blocks of elements as they are.
+    fn applied<C: Class, R: Class>(
+        &self,
+        operands: [Place; 2],
+        result: Place,
+        is_wide: bool,
+    ) -> Option<Applied<C, R>> {
+        let count = self.len(result);
+        let [left, right] = operands.map(|operand| self.numbers(operand));
+        (is_wide || count == 1).then_some(())?;
+        let (operands, result) = ([left?, right?], self.numbers(result)?);
+        Some(Applied {
+            operands,
+            result,
+            count,
+        })
+    }
+
     fn unary<C: Class>(
         &self,
         operation: Unary,
-        dtype: DType,
         operand: Place,
         result: Place,
         is_wide: bool,
     ) -> Instruction {
-        if self.len(result) == 1
-            && let (Some(from), Some(to)) = (self.numbers(operand), self.numbers(result))
-        {
-            return C::unary(operation, dtype, Number(from, to));
+        let (operands, dtype) = ([operand; 2], self.info(operand).dtype);
+        if let Some(applied) = self.applied(operands, result, is_wide) {
+            return C::unary(operation, dtype, applied);
         }
-        self.computed::<C, C>(
-            [operand; 2],
-            result,
-            is_wide,
-            move |[operand, _], output| {
-                unary_loop(operation, dtype, operand, output);
-            },
-        )
+        self.computed::<C, C>(operands, result, is_wide, move |[operand, _], output| {
+            unary_loop(operation, dtype, operand, output);
+        })
     }
 
     fn binary<C: Class>(
         &self,
         operation: Binary,
-        dtype: DType,
         operands: [Place; 2],
         result: Place,
         is_wide: bool,
     ) -> Instruction {
-        let [left, right, to] = [operands[0], operands[1], result].map(|place| self.numbers(place));
-        if self.len(result) == 1
-            && let (Some(left), Some(right), Some(to)) = (left, right, to)
-        {
-            return C::binary(operation, dtype, Numbers([left, right], to));
+        let dtype = self.info(operands[0]).dtype;
+        if let Some(applied) = self.applied(operands, result, is_wide) {
+            return C::binary(operation, dtype, applied);
         }
         self.computed::<C, C>(operands, result, is_wide, move |operands, output| {
             binary_loop(operation, dtype, operands, output);
@@ -223,8 +347,11 @@ impl Values {
         let [left, right] = operands.map(|operand| self.numbers(operand));
         if let (Some(left), Some(right), Some(to)) = (left, right, self.numbers(result)) {
             return Box::new(move |_| {
-                let operands = [&left, &right].map(|operand| Operand::of_result(operand, 0, count));
-                function(operands, output(&to, count));
+                let left = Operand::of_result(&left, 0, count);
+                function(
+                    [left, Operand::of_result(&right, 0, count)],
+                    output(&to, count),
+                );
             });
         }
         let (operands, mut memory) = (

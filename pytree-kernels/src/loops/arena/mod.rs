@@ -8,9 +8,11 @@
 //! through one pointer, which its instructions share, and is freed when the [`Values`] are dropped. [`Code`] runs only with the values for which it was made.
 
 mod elementwise;
+mod indexing;
 mod moves;
 mod products;
 mod reductions;
 mod values;
 
+pub use self::moves::Source;
 pub use self::values::{Code, Instruction, Place, Values};

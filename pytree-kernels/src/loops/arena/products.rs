@@ -4,8 +4,9 @@ use half::{bf16, f16};
 
 use super::values::{Code, Instruction, Place, Values};
 use crate::base::dtype::{AbstractArray, DType};
+use crate::base::target::Target;
 use crate::loops::dot::DotGeneral;
-use crate::loops::dot::matrix_product::{Loops, Stored, multiply_in_one_part};
+use crate::loops::dot::matrix_product::{Loops, Stored, prepared};
 
 impl Values {
     /// Adds a product of operands with these dtypes and shapes. Returns false if an operand must be laid out again first.
@@ -42,9 +43,10 @@ impl Values {
     ) -> Instruction {
         let [left, right] = operands.map(|operand| (self.target::<T>(operand), self.len(operand)));
         let (mut to, count) = (self.target::<T>(result), self.len(result));
+        let product = prepared(loops);
         Box::new(move |_| {
             let (left, right) = (left.0.slice(0, left.1), right.0.slice(0, right.1));
-            multiply_in_one_part(&loops, left, right, to.slice_mut(0, count));
+            product(left, right, Target::new(to.slice_mut(0, count)));
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Instructions of reductions.
 
+use super::moves::Source;
 use super::values::{Code, Place, Values};
 use crate::base::combine::{And, Combine, Max, Min, Or, Prod, Sum, with_number};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType, with_wide};
 use crate::base::narrow::is_narrow;
-use crate::base::shape::AxisList;
-use crate::loops::reduction::{Grouped, Reduction, grouped, run};
+use crate::loops::reduction::{Extremum, Grouped, Pass, Reduction, grouped, positions, run};
 
 impl Values {
     /// Adds a reduction of an operand with this dtype and shape: a sum if `reduction` is `None`. Returns false if the operand must be
@@ -26,8 +26,8 @@ impl Values {
         let ends = [operand, result];
         match (reduction, dtype) {
             _ if groups.is_empty() => {
-                let all: AxisList = (0..info.len()).collect();
-                self.moved(&[operand], &all, result, code);
+                let all: Vec<Source> = (0..info.len()).map(|at| (operand, at)).collect();
+                self.moved(&all, result, code);
             }
             (Some(Reduction::And), DType::Bool) => self.folded::<bool, Min>(&groups, ends, code),
             (Some(Reduction::Or), DType::Bool) => self.folded::<bool, Max>(&groups, ends, code),
@@ -48,6 +48,30 @@ impl Values {
                 with_number!(dtype, T => self.folded::<T, Sum>(&groups, ends, code));
             }
         }
+        true
+    }
+
+    /// Adds the search for the positions of the first extrema along an axis. Returns false if the operand must be widened.
+    pub fn argument(
+        &self,
+        extremum: Extremum,
+        (operand, info): (Place, &AbstractArray),
+        axis: usize,
+        result: Place,
+        code: &mut Code,
+    ) -> bool {
+        let pass = Pass::new(info.shape[axis], info.shape[axis + 1..].iter().product());
+        let (length, count) = (info.len(), self.len(result));
+        if is_narrow(info.dtype) {
+            return false;
+        }
+        let mut to = self.target::<i32>(result);
+        with_wide!(info.dtype, T => {
+            let elements = self.target::<T>(operand);
+            code.push(Box::new(move |_| {
+                positions::<T>(extremum, pass, elements.slice(0, length), to.slice_mut(0, count));
+            }));
+        });
         true
     }
 

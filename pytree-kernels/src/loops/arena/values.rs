@@ -18,7 +18,7 @@ const MOST_ELEMENTS: usize = 1 << 12;
 pub(super) const BLOCK: usize = 64;
 
 /// The position of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(usize);
 
 /// An operation of a program.
@@ -68,6 +68,7 @@ struct Value {
     array: Arc<Array>,
     /// The address of the elements.
     first: *mut u8,
+    bytes: usize,
     is_fixed: bool,
     is_constant: bool,
 }
@@ -92,21 +93,37 @@ fn address(array: &Array) -> *mut u8 {
     with_bits!(array.dtype(), T => array.bits::<T>().as_ptr().cast_mut().cast())
 }
 
-/// Copies bytes. Most elements are single numbers.
+/// Copies bytes. Most elements are single numbers or short rows, for which a call takes longer than the copy.
+///
+/// # Safety
+/// Both have this many bytes, and no byte in common.
 #[inline]
 #[allow(unsafe_code, reason = "the caller has compared the lengths")]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    const WIDE: usize = size_of::<u128>();
     // SAFETY: the caller promises that both have this many bytes.
-    unsafe {
-        match bytes {
-            4 => to
-                .cast::<u32>()
-                .write_unaligned(from.cast::<u32>().read_unaligned()),
-            8 => to
-                .cast::<u64>()
-                .write_unaligned(from.cast::<u64>().read_unaligned()),
-            _ => std::ptr::copy(from, to, bytes),
+    let word = |at: usize| unsafe {
+        to.add(at)
+            .cast::<u128>()
+            .write_unaligned(from.add(at).cast::<u128>().read_unaligned());
+    };
+    match bytes {
+        // SAFETY: as above.
+        4 => unsafe {
+            to.cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned());
+        },
+        // SAFETY: as above.
+        8 => unsafe {
+            to.cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned());
+        },
+        WIDE..=256 => {
+            (0..bytes - WIDE).step_by(WIDE).for_each(word);
+            word(bytes - WIDE);
         }
+        // SAFETY: as above.
+        _ => unsafe { to.copy_from_nonoverlapping(from, bytes) },
     }
 }
 
@@ -145,7 +162,8 @@ impl Values {
             let first = bits.as_mut_ptr().cast();
             bits.truncate(length);
             let array = Arc::new(Array::from_bits(info.dtype, &info.shape, bits));
-            self.push(Value { array, first, is_fixed: true, is_constant: false })
+            let bytes = info.bytes();
+            self.push(Value { array, first, bytes, is_fixed: true, is_constant: false })
         })
     }
 
@@ -153,6 +171,7 @@ impl Values {
         self.push(Value {
             array,
             first: std::ptr::null_mut(),
+            bytes: 0,
             is_fixed: false,
             is_constant: false,
         })
@@ -198,6 +217,7 @@ impl Values {
         if value.is_fixed {
             return Arc::clone(&value.array);
         }
+        value.bytes = 0;
         std::mem::replace(&mut value.array, Arc::new(none(dtype)))
     }
 
@@ -210,11 +230,7 @@ impl Values {
         if value.is_fixed {
             let mut array = Array::reused(info);
             let to = with_bits!(info.dtype, T => array.bits_mut::<T>().as_mut_ptr().cast());
-            assert_eq!(
-                info.bytes(),
-                value.array.info.bytes(),
-                "as many bytes as the value has"
-            );
+            assert_eq!(info.bytes(), value.bytes, "as many bytes as the value has");
             // SAFETY: both have this many bytes.
             #[allow(unsafe_code, reason = "instructions share the memory of the value")]
             unsafe {
@@ -232,8 +248,9 @@ impl Values {
     /// Drops the arrays of the loose values that are no constants.
     pub fn release(&mut self) {
         for value in &mut self.values {
-            if !value.is_fixed && !value.is_constant && !value.array.info.is_empty() {
+            if !value.is_fixed && !value.is_constant && value.bytes > 0 {
                 value.array = Arc::new(none(value.array.dtype()));
+                value.bytes = 0;
             }
         }
     }
@@ -268,18 +285,14 @@ impl Values {
         let value = &mut self.values[place.0];
         let (from, bytes) = (address(&array), array.info.bytes());
         if value.is_fixed {
-            assert_eq!(
-                bytes,
-                value.array.info.bytes(),
-                "as many bytes as the value has"
-            );
+            assert_eq!(bytes, value.bytes, "as many bytes as the value has");
             // SAFETY: both have this many bytes, and no reference to the elements of the value exists.
             #[allow(unsafe_code, reason = "instructions share the memory of the value")]
             unsafe {
                 copy(from, value.first, bytes);
             }
         } else {
-            (value.array, value.first) = (array, from);
+            (value.array, value.first, value.bytes) = (array, from, bytes);
         }
     }
 
@@ -300,41 +313,44 @@ impl Values {
         }
     }
 
-    /// Copies the element at a position of a stack to a fixed value.
-    ///
-    /// # Panics
-    /// Panics if the stack has no such element, or if the value is loose.
+    /// Copies the element at a position of a stack to a value.
     #[inline]
     pub fn load(&mut self, stack: Place, position: usize, to: Place) {
-        let (from, to) = (&self.values[stack.0], &self.values[to.0]);
-        let bytes = to.array.info.bytes();
-        assert!(
-            to.is_fixed && (position + 1) * bytes <= from.array.info.bytes(),
-            "an element of a stack"
-        );
-        // SAFETY: the element is within the stack, as checked, and the instructions share the memory of the value.
-        #[allow(unsafe_code, reason = "instructions share the memory of the value")]
-        unsafe {
-            copy(from.first.add(position * bytes), to.first, bytes);
-        }
+        let bytes = self.values[to.0].bytes;
+        self.copy_bytes((stack, position * bytes), (to, 0), bytes);
     }
 
-    /// Copies a fixed value to the element at a position of a stack, which is fixed or was [renewed](Self::renew).
-    ///
-    /// # Panics
-    /// Panics if the stack has no such element.
+    /// Copies a value to the element at a position of a stack, which is fixed or was [renewed](Self::renew).
     #[inline]
     pub fn store(&mut self, from: Place, stack: Place, position: usize) {
-        let (from, to) = (&self.values[from.0], &self.values[stack.0]);
-        let bytes = from.array.info.bytes();
-        assert!(
-            (position + 1) * bytes <= to.array.info.bytes(),
-            "an element of a stack"
-        );
-        // SAFETY: the element is within the stack, as checked, and the instructions share the memory of the value.
-        #[allow(unsafe_code, reason = "instructions share the memory of the value")]
+        let bytes = self.values[from.0].bytes;
+        self.copy_bytes((from, 0), (stack, position * bytes), bytes);
+    }
+
+    /// Copies one of the parts of a value, which have this number of bytes, to a part of another value.
+    #[inline]
+    pub(super) fn copy_part(
+        &mut self,
+        from: Place,
+        part: usize,
+        to: Place,
+        number: usize,
+        bytes: usize,
+    ) {
+        self.copy_bytes((from, part * bytes), (to, number * bytes), bytes);
+    }
+
+    /// Copies bytes of a value, from a position on, to another value.
+    #[inline]
+    pub(super) fn copy_bytes(&mut self, from: (Place, usize), to: (Place, usize), bytes: usize) {
+        let ((from, start), (to, at)) = (from, to);
+        let (from, to) = (&self.values[from.0], &self.values[to.0]);
+        let fits = start + bytes <= from.bytes && at + bytes <= to.bytes;
+        assert!(fits, "bytes of a value");
+        // SAFETY: the bytes are within both values, as checked, and instructions share the memory.
+        #[allow(unsafe_code, reason = "instructions share the memory of values")]
         unsafe {
-            copy(from.first, to.first.add(position * bytes), bytes);
+            copy(from.first.add(start), to.first.add(at), bytes);
         }
     }
 

@@ -57,26 +57,18 @@ pub(crate) fn multiply<T: Stored>(
     multiply_then(loops, left, right, Target::new(target), threads, None);
 }
 
-/// Writes a short product to `target`, without an allocation if nothing must be transposed.
-pub(crate) fn multiply_in_one_part<T: Stored>(
-    loops: &Loops,
-    left: &[T],
-    right: &[T],
-    target: &mut [T],
-) {
-    if loops.arrangement(T::IS_HALF) != Arrangement::AsStored {
-        return multiply(loops, left, right, target, 1);
+/// Returns a function that writes a short product to `target`, without an allocation if nothing must be transposed.
+pub(crate) fn prepared<T: Stored>(loops: Loops) -> impl Fn(&[T], &[T], Target<'_, T>) {
+    let is_as_stored = loops.arrangement(T::IS_HALF) == Arrangement::AsStored;
+    move |left, right, mut target| {
+        if !is_as_stored {
+            return multiply_then(&loops, left, right, target, 1, None);
+        }
+        loops.run(|[l, r, t]| {
+            let target = target.from(t);
+            T::matrix_product(&loops, &left[l..], &right[r..], target, Write::Overwrite);
+        });
     }
-    let mut target = Target::new(target);
-    loops.run(|[l, r, t]| {
-        T::matrix_product(
-            loops,
-            &left[l..],
-            &right[r..],
-            target.from(t),
-            Write::Overwrite,
-        );
-    });
 }
 
 /// Writes a product to `target`, as [`multiply`] does, and continues with each region of the result on the thread that has computed

@@ -10,6 +10,7 @@ mod truth;
 mod widening;
 
 pub(crate) use self::groups::{Grouped, grouped};
-pub(crate) use self::pass::run;
+pub(crate) use self::pass::{Pass, run};
 pub use self::positions::argument;
+pub(crate) use self::positions::positions;
 pub use self::reduce::{Extremum, Reduction, reduce, sum};

@@ -20,7 +20,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn new(length: usize, inner: usize) -> Self {
+    pub(crate) fn new(length: usize, inner: usize) -> Self {
         Self {
             length,
             inner,

@@ -4,7 +4,7 @@ use pytree_base::bug::expect_some;
 
 use super::pass::{PER_NANOSECOND, Pass, run};
 use super::reduce::{Extremum, extrema};
-use crate::base::array::{Array, reserved};
+use crate::base::array::Array;
 use crate::base::combine::{Combine, Max, Min, Ordered};
 use crate::base::dtype::{AbstractArray, DType, with_type, with_wide};
 use crate::base::narrow::is_narrow;
@@ -25,15 +25,23 @@ pub fn argument(extremum: Extremum, operand: &Array, axis: usize) -> Array {
         });
         return result;
     }
-    let pass = Pass::new(length, inner);
     with_wide!(operand.dtype(), T => {
-        let (elements, positions) = (operand.elements::<T>(), result.elements_mut());
-        match extremum {
-            Extremum::Max => arguments::<T, Max>(pass, elements, positions, T::gt),
-            Extremum::Min => arguments::<T, Min>(pass, elements, positions, T::lt),
-        }
+        positions::<T>(extremum, Pass::new(length, inner), operand.elements(), result.elements_mut());
     });
     result
+}
+
+/// Writes the positions of the first extrema of a pass.
+pub(crate) fn positions<T: Ordered>(
+    extremum: Extremum,
+    pass: Pass,
+    elements: &[T],
+    positions: &mut [i32],
+) {
+    match extremum {
+        Extremum::Max => arguments::<T, Max>(pass, elements, positions, T::gt),
+        Extremum::Min => arguments::<T, Min>(pass, elements, positions, T::lt),
+    }
 }
 
 /// Writes the first position of each extremum, or of NaN, in its row or column. Elements of a narrow dtype need not be widened for
@@ -103,6 +111,9 @@ fn argument_of_row<T: Ordered, C: Combine<T>>(row: &[T]) -> i32 {
     expect_some(i32::try_from(position).ok(), "a position that i32 holds")
 }
 
+/// The number of columns whose extrema are found together.
+const COLUMNS: usize = 64;
+
 /// Finds the position of the first extremum of each column of `rows`.
 fn arguments_of_columns<T: Ordered>(
     rows: &[T],
@@ -110,13 +121,21 @@ fn arguments_of_columns<T: Ordered>(
     better: &impl Fn(&T, &T) -> bool,
 ) {
     positions.fill(0);
-    let (first, rest) = rows.split_at(positions.len());
-    let mut champions = reserved(first.len());
-    champions.extend_from_slice(first);
-    for (row, position) in rest.chunks_exact(positions.len()).zip(1..) {
-        for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
-            if better(&element, champion) || (element.is_nan() && !champion.is_nan()) {
-                (*champion, *best) = (element, position);
+    let width = positions.len();
+    for (number, positions) in positions.chunks_mut(COLUMNS).enumerate() {
+        let count = positions.len();
+        let rows = rows
+            .chunks_exact(width)
+            .map(|row| &row[number * COLUMNS..][..count]);
+        let mut champions = [T::LEAST; COLUMNS];
+        for (row, place) in rows.zip(0..) {
+            for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
+                if place == 0
+                    || better(&element, champion)
+                    || (element.is_nan() && !champion.is_nan())
+                {
+                    (*champion, *best) = (element, place);
+                }
             }
         }
     }

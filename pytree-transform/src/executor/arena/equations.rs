@@ -1,12 +1,13 @@
 //! The instructions of the equations of a jaxpr.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pytree_base::bug::pairs;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::loops::arena::{Code, Place, Values};
+use pytree_kernels::loops::arena::{Code, Place, Source, Values};
 use pytree_kernels::loops::elementwise::{Elementwise, Unary};
 use pytree_kernels::loops::pad::Pad;
 
@@ -17,11 +18,12 @@ use crate::primitives::control::while_loop::While;
 use crate::primitives::create::{Broadcast, Full, Iota};
 use crate::primitives::dot::product_of;
 use crate::primitives::gather::{Scatter, Take};
-use crate::primitives::reduce::{Reduce, Sum};
+use crate::primitives::random::Threefry2x32;
+use crate::primitives::reduce::{ArgExtremum, Reduce, Sum};
 use crate::primitives::shape::{Reshape, Transpose};
 use crate::primitives::slice::{Concatenate, Reverse, Slice, UpdateSlice};
 use crate::tensor::evaluation::evaluate;
-use crate::tensor::jaxpr::{Jaxpr, RESULTS, constant_array};
+use crate::tensor::jaxpr::{Jaxpr, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::Primitive;
 
 /// The greatest number of equations of a program, so that translation takes no time for other programs.
@@ -47,7 +49,11 @@ pub(super) struct Operand<'a> {
 #[derive(Default)]
 pub(super) struct Translator {
     pub(super) values: Values,
+    /// The elements of values that only move elements and were not read yet, so that moves of moves are one move.
+    pending: BTreeMap<Place, Vec<Source>>,
     equations: usize,
+    /// Where the result of the next equation is written, if it is elementwise.
+    target: Option<Place>,
     /// About how many nanoseconds the instructions of the innermost loop take.
     pub(super) nanoseconds: usize,
 }
@@ -79,19 +85,14 @@ impl Translator {
                     .flat_map(|it| &it.inputs)
                     .chain(&jaxpr.outputs)
             };
+            let is_read = |place: Place| later().any(|it| places[it.index()] == Some(place));
             let mut operands = Vec::with_capacity(equation.inputs.len());
             for &input in &equation.inputs {
                 let place = places[input.index()]?;
-                let is_read = || later().any(|other| places[other.index()] == Some(place));
                 let is_owned = owned.contains(&place) || self.values.is_made_since(place, first);
-                let mut others = equation
-                    .inputs
-                    .iter()
-                    .filter(|&&it| places[it.index()] == Some(place));
-                let is_last = is_owned
-                    && !self.values.is_fixed(place)
-                    && others.nth(1).is_none()
-                    && !is_read();
+                let same = |other: &&Variable| places[other.index()] == Some(place);
+                let is_last =
+                    is_owned && !is_read(place) && equation.inputs.iter().filter(same).count() == 1;
                 let info = jaxpr.info(input);
                 operands.push(Operand {
                     place,
@@ -101,13 +102,66 @@ impl Translator {
             }
             let outputs = equation.outputs.iter();
             let infos: Vec<AbstractArray> = outputs.map(|&it| jaxpr.info(it).clone()).collect();
+            // A result that the next round reads is written where the next round reads it.
+            self.target = jaxpr
+                .outputs
+                .iter()
+                .zip(owned)
+                .find_map(|(output, &target)| {
+                    let is_result = equation.outputs.first() == Some(output);
+                    let fits = || self.values.array(target).info == infos[0];
+                    (is_result && fits() && !is_read(target)).then_some(target)
+                });
             let results = self.equation(&equation.primitive, &operands, &infos, code)?;
             for (output, &result) in equation.outputs.iter().zip(&results) {
                 places[output.index()] = Some(result);
             }
         }
         let outputs = jaxpr.outputs.iter();
-        outputs.map(|output| places[output.index()]).collect()
+        let outputs: Option<Vec<Place>> = outputs.map(|output| places[output.index()]).collect();
+        for &output in outputs.iter().flatten() {
+            self.settle(output, code);
+        }
+        self.pending.clear();
+        outputs
+    }
+
+    /// Adds the move that makes a value, unless it was added before.
+    fn settle(&mut self, place: Place, code: &mut Code) {
+        if let Some(sources) = self.pending.remove(&place) {
+            self.values.moved(&sources, place, code);
+        }
+    }
+
+    /// Adds all moves, or those that read a value, which is overwritten next.
+    pub(super) fn settle_all(&mut self, read: Option<Place>, code: &mut Code) {
+        let pending = self.pending.iter();
+        let is_wanted = |sources: &[Source]| {
+            read.is_none_or(|read| sources.iter().any(|source| source.0 == read))
+        };
+        let wanted = pending.filter(|(_, sources)| is_wanted(sources));
+        let wanted: Vec<Place> = wanted.map(|(&place, _)| place).collect();
+        wanted
+            .into_iter()
+            .for_each(|place| self.settle(place, code));
+    }
+
+    /// Returns the elements of a move.
+    fn sources(
+        &self,
+        primitive: &dyn Primitive,
+        operands: &[Operand<'_>],
+        result: &AbstractArray,
+    ) -> Option<Vec<Source>> {
+        let elements = |operand: &Operand<'_>| match self.pending.get(&operand.place) {
+            Some(sources) => sources.clone(),
+            None => (0..operand.info.len())
+                .map(|at| (operand.place, at))
+                .collect(),
+        };
+        let elements: Vec<Source> = operands.iter().flat_map(elements).collect();
+        let positions = positions(primitive, operands, result)?.into_iter();
+        Some(positions.map(|position| elements[position]).collect())
     }
 
     /// Adds a called jaxpr.
@@ -137,7 +191,31 @@ impl Translator {
             return None;
         }
         let any: &dyn Any = &**primitive;
+        let target = self.target.take();
         let inputs: Vec<Place> = operands.iter().map(|operand| operand.place).collect();
+        let elementwise = primitive.elementwise();
+        if any.is::<Reshape>() || elementwise == Some(Elementwise::Unary(Unary::StopGradient)) {
+            return Some(inputs);
+        }
+        if any.is::<Full>() || any.is::<Iota>() {
+            let results = evaluate(&**primitive, Operands::new());
+            let constants = results
+                .into_iter()
+                .map(|it| self.values.constant(&Arc::new(it)));
+            return Some(constants.collect());
+        }
+        let mut all = operands.iter().map(|operand| operand.info).chain(infos);
+        let are_fixed = all.all(Values::are_fixed);
+        if are_fixed && moves(any) {
+            let sources = self.sources(&**primitive, operands, &infos[0])?;
+            let place = self.values.place(&infos[0]);
+            self.pending.insert(place, sources);
+            return Some(vec![place]);
+        }
+        inputs.iter().for_each(|&input| self.settle(input, code));
+        if !primitive.bodies().is_empty() {
+            self.settle_all(None, code);
+        }
         if let Some(scan) = any.downcast_ref::<Scan>() {
             return self.scan(scan, operands, infos, code);
         }
@@ -150,28 +228,56 @@ impl Translator {
         if let Some((_, jaxpr)) = primitive.callee() {
             return self.callee(jaxpr, &inputs, &[], code);
         }
-        let elementwise = primitive.elementwise();
-        if any.is::<Reshape>() || elementwise == Some(Elementwise::Unary(Unary::StopGradient)) {
-            return Some(inputs);
-        }
-        if any.is::<Full>() || any.is::<Iota>() {
-            let results = evaluate(&**primitive, Operands::new());
-            let constants = results
-                .into_iter()
-                .map(|it| self.values.constant(&Arc::new(it)));
-            return Some(constants.collect());
-        }
         self.count(&**primitive, operands, infos)?;
-        let places: Vec<Place> = infos.iter().map(|info| self.values.place(info)).collect();
-        let mut all = inputs.iter().chain(&places);
-        let are_fixed = all.all(|&place| self.values.is_fixed(place));
-        let is_added = are_fixed && self.prepared(&**primitive, operands, places[0], infos, code);
-        if !is_added {
+        if let Some(update) = any.downcast_ref::<UpdateSlice>()
+            && let Some(place) = self.update(update, operands, code)
+        {
+            return Some(vec![place]);
+        }
+        let target = target.filter(|_| elementwise.is_some());
+        if let Some(target) = target {
+            self.settle_all(Some(target), code);
+        }
+        let place = |info| target.unwrap_or_else(|| self.values.place(info));
+        let places: Vec<Place> = infos.iter().map(place).collect();
+        let is_small = are_fixed || any.is::<Take>() && Values::are_fixed(&infos[0]);
+        if !is_small || !self.prepared(&**primitive, operands, &places, code) {
             let is_partial = any.is::<Take>() || any.is::<Slice>() || updates(any);
             (are_fixed || is_partial).then_some(())?;
             Self::evaluated(primitive, operands, &places, code);
         }
         Some(places)
+    }
+
+    /// Adds the update of a window, in place if nothing reads the operand later. Returns the place of the result.
+    fn update(
+        &mut self,
+        update: &UpdateSlice,
+        operands: &[Operand<'_>],
+        code: &mut Code,
+    ) -> Option<Place> {
+        let [operand, written, starts @ ..] = operands else {
+            return None;
+        };
+        Values::are_fixed(written.info).then_some(())?;
+        let mut place = operand.place;
+        if operand.is_last {
+            self.settle_all(Some(place), code);
+        } else {
+            place = self.values.like(operand.place);
+            let from = operand.place;
+            code.push(Box::new(move |values| values.copy(from, place)));
+        }
+        let starts = update
+            .axes
+            .iter()
+            .copied()
+            .zip(starts.iter().map(|start| start.place));
+        let starts: Vec<(usize, Place)> = starts.collect();
+        let written = (written.place, &written.info.shape[..]);
+        self.values
+            .updated((place, operand.info), written, &starts, code)
+            .then_some(place)
     }
 
     /// Counts the time of an equation. Returns `None` if the round takes too long.
@@ -200,35 +306,41 @@ impl Translator {
         &mut self,
         primitive: &dyn Primitive,
         operands: &[Operand<'_>],
-        result: Place,
-        infos: &[AbstractArray],
+        results: &[Place],
         code: &mut Code,
     ) -> bool {
         let any: &dyn Any = primitive;
+        let (values, result) = (&mut self.values, results[0]);
         let given = |at: usize| (operands[at].place, operands[at].info);
         let inputs: Vec<Place> = operands.iter().map(|operand| operand.place).collect();
         if let Some(operation) = primitive.elementwise() {
-            self.values.elementwise(operation, &inputs, result, code);
-        } else if moves(any) {
-            let Some(positions) = positions(primitive, operands, &infos[0]) else {
-                return false;
-            };
-            self.values.moved(&inputs, &positions, result, code);
-        } else if let Some(sum) = any.downcast_ref::<Sum>() {
-            return self.values.reduced(None, given(0), &sum.axes, result, code);
-        } else if let Some(Reduce {
+            values.elementwise(operation, &inputs, result, code);
+            return true;
+        }
+        if let Some(sum) = any.downcast_ref::<Sum>() {
+            return values.reduced(None, given(0), &sum.axes, result, code);
+        }
+        if let Some(Reduce {
             reduction, axes, ..
         }) = any.downcast_ref()
         {
-            return self
-                .values
-                .reduced(Some(*reduction), given(0), axes, result, code);
-        } else if let Some(dot) = product_of(primitive) {
-            return self.values.product(dot, [given(0), given(1)], result, code);
-        } else {
-            return false;
+            return values.reduced(Some(*reduction), given(0), axes, result, code);
         }
-        true
+        if let Some(ArgExtremum { extremum, axis }) = any.downcast_ref() {
+            return values.argument(*extremum, given(0), *axis, result, code);
+        }
+        if let Some(take) = any.downcast_ref::<Take>() {
+            let blocks = take.blocks(&operands[0].info.shape);
+            return values.taken(&blocks, inputs[0], inputs[1], result, code);
+        }
+        if let (true, &[a, b, c, d], &[first, second]) =
+            (any.is::<Threefry2x32>(), &inputs[..], results)
+        {
+            values.random_bits([a, b, c, d], [first, second], code);
+            return true;
+        }
+        let dot = product_of(primitive);
+        dot.is_some_and(|dot| values.product(dot, [given(0), given(1)], result, code))
     }
 
     /// Adds the evaluation of a primitive on whole arrays.

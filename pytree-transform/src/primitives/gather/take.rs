@@ -70,7 +70,7 @@ impl Take {
         or_panic(bind_one(&self, &[operand, indices]))
     }
 
-    pub(super) fn blocks(self, shape: &[usize]) -> Blocks {
+    pub(crate) fn blocks(self, shape: &[usize]) -> Blocks {
         Blocks {
             batch: shape[..self.batch_axes].iter().product(),
             before: shape[self.batch_axes..self.axis].iter().product(),

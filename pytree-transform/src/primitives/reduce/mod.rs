@@ -8,6 +8,6 @@ mod sum_rules;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::arg_extremum::argument_of;
+pub(crate) use self::arg_extremum::{ArgExtremum, argument_of};
 pub(crate) use self::combined::{Reduce, reduce_as, reduce_by};
 pub(crate) use self::sum::{Sum, sum, sum_as};

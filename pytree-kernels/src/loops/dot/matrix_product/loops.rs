@@ -28,7 +28,7 @@ impl LoopAxis {
     };
 
     /// Returns the offsets of a position on the axis: in the left operand, in the right operand and in the result.
-    fn offsets(self, position: usize) -> [usize; 3] {
+    pub(super) fn offsets(self, position: usize) -> [usize; 3] {
         [self.left, self.right, self.result].map(|stride| stride * position)
     }
 }

@@ -1,8 +1,11 @@
 //! Products by plain loops.
 
-use super::loops::Loops;
+use super::loops::{LoopAxis, Loops};
 use super::stored::{Factor, Stored, Write};
 use crate::base::target::Target;
+
+/// The number of sums that are computed side by side. Each of them adds its terms one after the other.
+const SIDE_BY_SIDE: usize = 16;
 
 /// Computes a product of integers, or a product that is too small for other kernels.
 pub(super) fn plain_product<T: Stored>(
@@ -18,16 +21,48 @@ pub(super) fn plain_product<T: Stored>(
         depth,
         ..
     } = *loops;
-    for row in 0..rows.length {
-        for column in 0..columns.length {
-            let mut sum = T::Sum::default();
-            for step in 0..depth.length {
-                let factor = left[row * rows.left + step * depth.left];
-                let other = right[step * depth.right + column * columns.right];
-                sum = sum.plus_product(factor.wide(), other.wide());
+    let (outer, inner) = if columns.length < rows.length {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    };
+    for at in 0..outer.length {
+        for first in (0..inner.length).step_by(SIDE_BY_SIDE) {
+            let count = SIDE_BY_SIDE.min(inner.length - first);
+            let (outer_at, inner_at) = (outer.offsets(at), inner.offsets(first));
+            let [l, r, t] = [0, 1, 2].map(|place| outer_at[place] + inner_at[place]);
+            let sums = sums(&left[l..], &right[r..], [inner, depth], count);
+            for (number, &sum) in sums[..count].iter().enumerate() {
+                write.sum(sum, &mut target.slice_mut(t + number * inner.result, 1)[0]);
             }
-            let position = row * rows.result + column * columns.result;
-            write.sum(sum, &mut target.slice_mut(position, 1)[0]);
         }
     }
+}
+
+/// Computes at most [`SIDE_BY_SIDE`] sums along an axis.
+fn sums<T: Stored>(
+    left: &[T],
+    right: &[T],
+    [axis, depth]: [LoopAxis; 2],
+    count: usize,
+) -> [T::Sum; SIDE_BY_SIDE] {
+    let mut sums = [T::Sum::default(); SIDE_BY_SIDE];
+    for step in 0..depth.length {
+        let (left, right) = (&left[step * depth.left..], &right[step * depth.right..]);
+        match (axis.left, axis.right) {
+            (0, 1) if count == SIDE_BY_SIDE => {
+                let (factor, row) = (left[0].wide(), &right[..SIDE_BY_SIDE]);
+                for (sum, other) in sums.iter_mut().zip(row) {
+                    *sum = sum.plus_product(factor, other.wide());
+                }
+            }
+            _ => {
+                for (number, sum) in sums[..count].iter_mut().enumerate() {
+                    let (factor, other) = (left[number * axis.left], right[number * axis.right]);
+                    *sum = sum.plus_product(factor.wide(), other.wide());
+                }
+            }
+        }
+    }
+    sums
 }

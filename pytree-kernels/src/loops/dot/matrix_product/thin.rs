@@ -15,6 +15,7 @@ mod lanes;
 mod leaves;
 mod lines;
 mod numbers;
+mod short;
 
 use self::factors::{Call, Factors, Few, Lines, Operand};
 use self::fused::Fused;
@@ -159,7 +160,21 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
     target: Target<'_, E>,
     write: Write,
 ) {
-    product(loops, left, right).multiply(target, write);
+    let product = product(loops, left, right);
+    let Product {
+        few, many, depth, ..
+    } = product;
+    match (E::sums(few.elements), E::sums(many.elements)) {
+        (Some(one), Some(elements)) if short::is_short(few.lines, many.lines, depth) => {
+            short::multiply(
+                (one, few.lines),
+                (elements, many.lines),
+                depth,
+                &mut (target, write),
+            );
+        }
+        _ => product.multiply(target, write),
+    }
 }
 
 /// Divides a product with few rows or few columns into at most `count` parts. Returns the target if the threads should divide its lines.

@@ -1,0 +1,147 @@
+//! Instructions that read and update values at indices, and random bits.
+
+use std::sync::Arc;
+
+use super::values::{Code, Place, Values};
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::{AbstractArray, DType};
+use crate::loops::gather::Blocks;
+use crate::loops::threefry;
+
+impl Values {
+    /// Returns an index of a value with such elements.
+    #[inline(always)]
+    fn index(&self, place: Place, at: usize) -> i64 {
+        match self.info(place).dtype {
+            DType::I64 => self.target::<i64>(place).offset(at).read(),
+            DType::U32 => self.target::<u32>(place).offset(at).read().into(),
+            _ => self.target::<i32>(place).offset(at).read().into(),
+        }
+    }
+
+    /// Adds the reading of the blocks of an operand at indices, as [`gather`](crate::loops::gather::gather) does. The operand may be loose.
+    /// Returns false if the indices must be widened.
+    pub fn taken(
+        &self,
+        blocks: &Blocks,
+        operand: Place,
+        indices: Place,
+        result: Place,
+        code: &mut Code,
+    ) -> bool {
+        let bytes = blocks.after * self.info(result).dtype.bytes();
+        let per_row = self.len(indices) / blocks.batch.max(1);
+        let Blocks {
+            batch,
+            before,
+            length,
+            ..
+        } = *blocks;
+        let is_wide = matches!(
+            self.info(indices).dtype,
+            DType::I32 | DType::I64 | DType::U32
+        );
+        if !is_wide || bytes == 0 {
+            return false;
+        }
+        let last = i64::try_from(length).map_or(i64::MAX, |length| length - 1);
+        code.push(Box::new(move |values| {
+            for row in 0..batch * before {
+                for number in 0..per_row {
+                    let index = values.index(indices, row / before * per_row + number);
+                    let index = if index < 0 { index + last + 1 } else { index };
+                    let position = usize::try_from(index.clamp(0, last)).unwrap_or(0);
+                    values.copy_part(
+                        operand,
+                        row * length + position,
+                        result,
+                        row * per_row + number,
+                        bytes,
+                    );
+                }
+            }
+        }));
+        true
+    }
+
+    /// Adds the update of a window of a value in place, as [`update_slice`](crate::loops::update_slice::update_slice) does. The window begins
+    /// at the positions of `starts` on these axes. Returns false if a start is not an i64.
+    pub fn updated(
+        &self,
+        (place, info): (Place, &AbstractArray),
+        (update, lengths): (Place, &[usize]),
+        starts: &[(usize, Place)],
+        code: &mut Code,
+    ) -> bool {
+        let shape = &info.shape;
+        if starts
+            .iter()
+            .any(|&(_, start)| self.info(start).dtype != DType::I64)
+            || lengths.contains(&0)
+        {
+            return false;
+        }
+        let strides = row_major_strides(shape);
+        // Behind the last axis that is not updated as a whole, the elements of both are in the same order without gaps.
+        let partial = (0..shape.len())
+            .rev()
+            .find(|&axis| lengths[axis] != shape[axis]);
+        let outer = &lengths[..partial.unwrap_or_default()];
+        let block: usize = lengths[outer.len()..].iter().product();
+        let offset = |number: usize| {
+            let (mut rest, mut place) = (number, 0);
+            for (&length, &stride) in outer.iter().zip(&strides).rev() {
+                place += rest % length * stride;
+                rest /= length;
+            }
+            place
+        };
+        let offsets: Vec<usize> = (0..outer.iter().product()).map(offset).collect();
+        let start = |&(axis, start): &(usize, Place)| {
+            let last = i64::try_from(shape[axis] - lengths[axis]).unwrap_or(i64::MAX);
+            (start, last, strides[axis])
+        };
+        let starts: Vec<(Place, i64, usize)> = starts.iter().map(start).collect();
+        let bytes = info.dtype.bytes();
+        code.push(Box::new(move |values| {
+            values.own(place);
+            let start = |&(start, last, stride): &(Place, i64, usize)| {
+                let position = values.index(start, 0).clamp(0, last);
+                usize::try_from(position).unwrap_or(0) * stride
+            };
+            let first: usize = starts.iter().map(start).sum();
+            for (number, offset) in offsets.iter().enumerate() {
+                let to = (first + offset) * bytes;
+                values.copy_bytes((update, number * block * bytes), (place, to), block * bytes);
+            }
+        }));
+        true
+    }
+
+    /// Makes sure that nothing else has the memory of a value, so that it may be written.
+    fn own(&mut self, place: Place) {
+        let array = self.array(place);
+        let is_shared = Arc::strong_count(array) > 1 || !array.has_own_memory();
+        if !self.is_fixed(place) && is_shared {
+            let copy = Arc::new(Array::clone(array));
+            self.set(place, copy);
+        }
+    }
+
+    /// Adds random bits: [`threefry::block`] of two words of keys and two words of counters.
+    pub fn random_bits(&self, operands: [Place; 4], results: [Place; 2], code: &mut Code) {
+        let operands = operands.map(|operand| self.target::<u32>(operand));
+        let (mut results, count) = (
+            results.map(|result| self.target::<u32>(result)),
+            self.len(results[0]),
+        );
+        code.push(Box::new(move |_| {
+            let [key0, key1, count0, count1] =
+                operands.each_ref().map(|operand| operand.slice(0, count));
+            let [first, second] = results.each_mut().map(|result| result.slice_mut(0, count));
+            first.copy_from_slice(count0);
+            second.copy_from_slice(count1);
+            threefry::blocks([key0, key1], (first, second));
+        }));
+    }
+}
