@@ -25,6 +25,9 @@ use pytree::prelude::*;
 /// The number of rounds of each loop.
 const ROUNDS: usize = 1000;
 
+/// An operation and its name.
+type Timed<'t> = (&'static str, Box<dyn FnMut() + 't>);
+
 fn main() {
     let wanted: Vec<String> = std::env::args()
         .skip(1)
@@ -42,7 +45,7 @@ fn main() {
             support::report(["W", name, operation, "pytree"], unit, value, value);
         };
         report("result", "", forward(w.clone()).item::<f32>().into());
-        let mut timed: Vec<(&str, Box<dyn FnMut()>)> =
+        let mut timed: Vec<Timed<'_>> =
             vec![("forward", Box::new(|| drop(black_box(forward(w.clone())))))];
         if has_gradient {
             let sum = gradient(w.clone()).abs().sum().item::<f32>();

@@ -384,8 +384,8 @@ fn table(p: &Parts) -> Tensor {
 
 fn large_buffer(p: &Parts) -> Tensor {
     let step = |(i, x): (Tensor, Tensor)| {
-        let old = x.dynamic_slice(&[i.clone()], [4]);
-        let x = x.dynamic_update_slice(&(old * 0.5 + 1.0), &[i.clone()]);
+        let old = x.dynamic_slice(std::slice::from_ref(&i), [4]);
+        let x = x.dynamic_update_slice(&(old * 0.5 + 1.0), std::slice::from_ref(&i));
         ((5 * i + 1).rem(16384), x)
     };
     p.repeat(step, (Tensor::from(0), p.take([16384]))).1.sum()

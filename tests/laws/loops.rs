@@ -2,7 +2,11 @@
 
 #[path = "../../benches/support/loops.rs"]
 mod cases;
-#[allow(dead_code, reason = "the labels are for other programs")]
+#[allow(
+    dead_code,
+    clippy::duplicate_mod,
+    reason = "the labels are for other programs, and the goldens of training have the file, too"
+)]
 #[path = "../../examples/digits/workload.rs"]
 mod workload;
 

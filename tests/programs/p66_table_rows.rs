@@ -28,7 +28,7 @@ fn noise(shape: &[usize], seed: usize) -> Tensor {
 /// Indices of rows, some of them equal, some negative, and some out of range.
 fn indices(count: usize, seed: usize) -> Tensor {
     let index = |n: usize| ((n * 7_919_777 + seed + n / 7) % (LENGTH + 50)) as i32;
-    let sign = |n: usize| if n % 5 == 0 { -1 } else { 1 };
+    let sign = |n: usize| if n.is_multiple_of(5) { -1 } else { 1 };
     Tensor::from((0..count).map(|n| index(n) * sign(n)).collect::<Vec<_>>())
 }
 
