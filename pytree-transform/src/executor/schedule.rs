@@ -358,8 +358,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns whether an equation outside the group reads a variable, directly or through views.
-    fn is_needed(&self, group: &Group, variable: Variable) -> bool {
+    /// Returns whether an equation that is not one of the members reads a variable, directly or through views.
+    fn is_needed(&self, members: &HashSet<usize>, variable: Variable) -> bool {
         let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
         while let Some(variable) = shown.pop() {
             if self.is_output[variable.index()] {
@@ -367,7 +367,7 @@ impl Planner<'_> {
             }
             for &reader in &self.readers[variable.index()] {
                 let reader = reader as usize;
-                if self.taken[reader] || group.members.iter().any(|&(member, _)| member == reader) {
+                if self.taken[reader] || members.contains(&reader) {
                     continue;
                 }
                 if self.views[reader].is_none() {
@@ -386,9 +386,10 @@ impl Planner<'_> {
         for &(position, role) in &group.members {
             builder.add(&self.jaxpr.equations[position], role);
         }
+        let members: HashSet<usize> = group.members.iter().map(|member| member.0).collect();
         for &(position, role) in &group.members {
             let output = self.jaxpr.equations[position].outputs[0];
-            if !matches!(role, Role::Columns { .. }) && self.is_needed(group, output) {
+            if !matches!(role, Role::Columns { .. }) && self.is_needed(&members, output) {
                 builder.store(output);
             }
         }
