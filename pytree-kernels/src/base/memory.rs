@@ -555,7 +555,7 @@ mod tests {
         assert_eq!(catch_refused::<u8, _>(|| 5), Ok(5));
     }
 
-    /// No system grants 2^60 bytes, and each grants 64 MiB. The size alone decides whether memory is tried.
+    /// Each system grants 64 MiB.
     #[test]
     fn sizes_of_trials_are_those_of_the_documentation() {
         assert_eq!(
@@ -584,7 +584,7 @@ mod tests {
         }
         assert!(release() >= 4 * long);
         assert!(take::<u32>(long).is_none());
-        // Refused memory frees the pool, and what can be granted does not.
+        // Refused memory frees the pool, and granted memory does not. No system grants 2^60 bytes.
         for is_refused in [
             || !is_granted(1 << 60),
             || !has_room(1 << 60),

@@ -12,6 +12,7 @@ mod host;
 mod joined_parts;
 mod joined_sums;
 mod loop_constants;
+mod only_evaluated;
 mod pipeline;
 mod quantized_dot;
 mod quantized_weights;

@@ -6,18 +6,12 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::dot::DotGeneral;
 
+use super::only_evaluated::only_evaluated;
 use crate::primitives::create::Broadcast;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::primitive::{AbstractResults, Outputs, Primitive, one, take};
 
 /// The product of f32 numbers with integers · scales. The operands are the left one, the integers, and the scales with the axes of the
 /// integers.
-///
-/// Only a pass for the host writes it, and only the executor reads it: after differentiation, batching and lowering.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QuantizedDot(DotGeneral);
 
@@ -56,12 +50,6 @@ impl QuantizedDot {
     }
 }
 
-/// # Panics
-/// Always: transformations and lowering use the recorded program.
-fn recorded() -> ! {
-    panic!("this is a bug in pytree: a product with integers is only evaluated; please report it")
-}
-
 impl Primitive for QuantizedDot {
     fn name(&self) -> &'static str {
         "quantized_dot"
@@ -84,21 +72,7 @@ impl Primitive for QuantizedDot {
         true
     }
 
-    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
-        recorded()
-    }
-
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        recorded()
-    }
-
-    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
-        recorded()
-    }
-
-    fn lower(&self, _: &mut Block<'_>, _: &[Value], _: &[&AbstractArray]) -> Lowered {
-        recorded()
-    }
+    only_evaluated!();
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.write_parameters(f)

@@ -45,6 +45,51 @@ pub(super) struct Operand<'a> {
     pub(super) is_last: bool,
 }
 
+/// The places of the variables of a jaxpr, and how long each is read.
+struct Places {
+    of: Vec<Option<Place>>,
+    /// The last equation that reads each variable, and `usize::MAX` for outputs.
+    last_reads: Vec<usize>,
+    /// The last equation that reads each place. Several variables may have one place.
+    read_until: BTreeMap<Place, usize>,
+}
+
+impl Places {
+    fn new(jaxpr: &Jaxpr) -> Self {
+        let mut last_reads = vec![0; jaxpr.variables.len()];
+        for (position, equation) in jaxpr.equations.iter().enumerate() {
+            for input in &equation.inputs {
+                last_reads[input.index()] = position;
+            }
+        }
+        for output in &jaxpr.outputs {
+            last_reads[output.index()] = usize::MAX;
+        }
+        Self {
+            of: vec![None; jaxpr.variables.len()],
+            last_reads,
+            read_until: BTreeMap::new(),
+        }
+    }
+
+    fn put(&mut self, variable: Variable, place: Place) {
+        self.of[variable.index()] = Some(place);
+        let last = self.last_reads[variable.index()];
+        let until = self.read_until.entry(place).or_default();
+        *until = last.max(*until);
+    }
+
+    fn of(&self, variable: Variable) -> Option<Place> {
+        self.of[variable.index()]
+    }
+
+    fn is_read_after(&self, place: Place, position: usize) -> bool {
+        self.read_until
+            .get(&place)
+            .is_some_and(|&last| last > position)
+    }
+}
+
 /// Translates equations to instructions.
 #[derive(Default)]
 pub(super) struct Translator {
@@ -69,30 +114,22 @@ impl Translator {
         code: &mut Code,
     ) -> Option<Vec<Place>> {
         let first = self.values.next();
-        let mut places: Vec<Option<Place>> = vec![None; jaxpr.variables.len()];
+        let mut places = Places::new(jaxpr);
         for (input, &place) in jaxpr.inputs.iter().zip(inputs) {
-            places[input.index()] = Some(place);
+            places.put(*input, place);
         }
         for (variable, tensor) in &jaxpr.constants {
-            let place = self.values.constant(constant_array(tensor));
-            places[variable.index()] = Some(place);
+            places.put(*variable, self.values.constant(constant_array(tensor)));
         }
         for (position, equation) in jaxpr.equations.iter().enumerate() {
-            let later = jaxpr.equations[position + 1..].iter();
-            let later = || {
-                later
-                    .clone()
-                    .flat_map(|it| &it.inputs)
-                    .chain(&jaxpr.outputs)
-            };
-            let is_read = |place: Place| later().any(|it| places[it.index()] == Some(place));
             let mut operands = Vec::with_capacity(equation.inputs.len());
             for &input in &equation.inputs {
-                let place = places[input.index()]?;
+                let place = places.of(input)?;
                 let is_owned = owned.contains(&place) || self.values.is_made_since(place, first);
-                let same = |other: &&Variable| places[other.index()] == Some(place);
-                let is_last =
-                    is_owned && !is_read(place) && equation.inputs.iter().filter(same).count() == 1;
+                let same = |other: &&Variable| places.of(**other) == Some(place);
+                let is_last = is_owned
+                    && !places.is_read_after(place, position)
+                    && equation.inputs.iter().filter(same).count() == 1;
                 let info = jaxpr.info(input);
                 operands.push(Operand {
                     place,
@@ -110,15 +147,16 @@ impl Translator {
                 .find_map(|(output, &target)| {
                     let is_result = equation.outputs.first() == Some(output);
                     let fits = || self.values.array(target).info == infos[0];
-                    (is_result && fits() && !is_read(target)).then_some(target)
+                    let is_free = || !places.is_read_after(target, position);
+                    (is_result && fits() && is_free()).then_some(target)
                 });
             let results = self.equation(&equation.primitive, &operands, &infos, code)?;
-            for (output, &result) in equation.outputs.iter().zip(&results) {
-                places[output.index()] = Some(result);
+            for (&output, &result) in equation.outputs.iter().zip(&results) {
+                places.put(output, result);
             }
         }
         let outputs = jaxpr.outputs.iter();
-        let outputs: Option<Vec<Place>> = outputs.map(|output| places[output.index()]).collect();
+        let outputs: Option<Vec<Place>> = outputs.map(|&output| places.of(output)).collect();
         for &output in outputs.iter().flatten() {
             self.settle(output, code);
         }

@@ -2,21 +2,15 @@
 
 use std::fmt;
 
-use pytree_base::bug::bug;
 use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::gather::{self, Outside};
 use smallvec::smallvec;
 
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use super::super::only_evaluated::only_evaluated;
+use crate::tensor::primitive::{AbstractResults, Outputs, Primitive, one, take};
 
-/// An operation on rows of a table of `length` rows. Only a pass for the host writes it, and only the executor reads it: after
-/// differentiation, batching and lowering.
+/// An operation on rows of a table of `length` rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RowOperation {
     /// Returns the distinct positions of indices in ascending order, and for each index the place of its position among them.
@@ -25,12 +19,6 @@ pub(super) enum RowOperation {
     Add,
     /// Returns the sum of the table whose only rows that are not zero are given. The operands are the positions and the rows.
     Sum { length: usize },
-}
-
-/// # Panics
-/// Always: transformations and lowering use the recorded program.
-fn recorded() -> ! {
-    bug("an operation on rows of a table to be evaluated only")
 }
 
 impl Primitive for RowOperation {
@@ -78,21 +66,7 @@ impl Primitive for RowOperation {
         matches!(self, Self::Positions { .. })
     }
 
-    fn jvp(&self, _: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {
-        recorded()
-    }
-
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        recorded()
-    }
-
-    fn batch(&self, _: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
-        recorded()
-    }
-
-    fn lower(&self, _: &mut Block<'_>, _: &[Value], _: &Infos<'_>) -> Lowered {
-        recorded()
-    }
+    only_evaluated!();
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
