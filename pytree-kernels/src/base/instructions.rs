@@ -98,6 +98,17 @@ pub(crate) fn load<T: Copy, const N: usize>(elements: &[T], at: usize) -> [T; N]
     *expect_some(found, WHOLE_BLOCK)
 }
 
+/// Returns the elements of a slice from a position on, and zeros after the last one.
+#[cold]
+#[inline(never)]
+pub(crate) fn padded<T: Copy + Default, const N: usize>(elements: &[T], at: usize) -> [T; N] {
+    let mut block = [T::default(); N];
+    for (to, from) in block.iter_mut().zip(&elements[at..]) {
+        *to = *from;
+    }
+    block
+}
+
 /// Writes elements of a slice from a position on.
 #[inline(always)]
 pub(crate) fn store<T: Copy, const N: usize>(elements: &mut [T], at: usize, block: [T; N]) {

@@ -8,7 +8,7 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::SmallVec;
 
-use super::arena::Programs;
+use super::arena::{Programs, may_run};
 use super::plan::{ordered, parts};
 use super::stages::Stage;
 use super::step::{Step, Use, run_side_by_side};
@@ -114,7 +114,7 @@ impl Executable {
             steps,
             stages,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
-            jaxpr: Programs::may_run(jaxpr).then(|| jaxpr.clone()),
+            jaxpr: may_run(jaxpr).then(|| jaxpr.clone()),
             small: Programs::default(),
             loops: Programs::default(),
         };

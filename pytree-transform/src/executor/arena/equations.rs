@@ -27,13 +27,21 @@ use crate::tensor::jaxpr::{Jaxpr, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::Primitive;
 
 /// The greatest number of equations of a program, so that translation takes no time for other programs.
-pub(super) const MOST_EQUATIONS: usize = 1024;
+const MOST_EQUATIONS: usize = 1024;
+
+/// The greatest number of variables of a jaxpr in a program. Each output is compared with each input.
+const MOST_VARIABLES: usize = 4 * MOST_EQUATIONS;
 
 /// The greatest number of nanoseconds that one round of a program may take. Beyond it, fused kernels and threads are faster.
 const LONGEST: usize = 20_000;
 
 /// The number of elements that an instruction handles in a nanosecond.
 const PER_NANOSECOND: usize = 8;
+
+/// Returns whether a jaxpr has so few equations and variables that it may have a program.
+pub(in crate::executor) fn may_run(jaxpr: &Jaxpr) -> bool {
+    jaxpr.equations.len() <= MOST_EQUATIONS && jaxpr.variables.len() <= MOST_VARIABLES
+}
 
 /// An operand of an equation.
 #[derive(Clone, Copy)]
@@ -210,6 +218,7 @@ impl Translator {
         owned: &[Place],
         code: &mut Code,
     ) -> Option<Vec<Place>> {
+        may_run(jaxpr).then_some(())?;
         self.jaxpr(&optimize_for_host(jaxpr.clone()), inputs, owned, code)
     }
 

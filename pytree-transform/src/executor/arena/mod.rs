@@ -15,7 +15,8 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::arena::{Code, Place, Values};
 
-use self::equations::{MOST_EQUATIONS, Translator};
+use self::equations::Translator;
+pub(super) use self::equations::may_run;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::tensor::primitive::Primitive;
 
@@ -37,11 +38,6 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Returns whether a jaxpr has so few equations that it may be small.
-    pub(super) fn may_run(jaxpr: &Jaxpr) -> bool {
-        jaxpr.equations.len() <= MOST_EQUATIONS
-    }
-
     /// Runs a jaxpr. Returns the operands if it has no program.
     pub(super) fn run(
         &self,

@@ -2,9 +2,10 @@
 
 use super::loops::{LoopAxis, Loops};
 use super::stored::{Factor, Stored, Write};
+use crate::base::instructions::load;
 use crate::base::target::Target;
 
-/// The number of sums that are computed side by side. Each of them adds its terms one after the other.
+/// The greatest number of sums that are computed side by side. Each of them adds its terms one after the other.
 const SIDE_BY_SIDE: usize = 16;
 
 /// Computes a product of integers, or a product that is too small for other kernels.
@@ -47,16 +48,16 @@ fn sums<T: Stored>(
     count: usize,
 ) -> [T::Sum; SIDE_BY_SIDE] {
     let mut sums = [T::Sum::default(); SIDE_BY_SIDE];
-    for step in 0..depth.length {
-        let (left, right) = (&left[step * depth.left..], &right[step * depth.right..]);
-        match (axis.left, axis.right) {
-            (0, 1) if count == SIDE_BY_SIDE => {
-                let (factor, row) = (left[0].wide(), &right[..SIDE_BY_SIDE]);
-                for (sum, other) in sums.iter_mut().zip(row) {
-                    *sum = sum.plus_product(factor, other.wide());
-                }
-            }
-            _ => {
+    let (factors, rows) = ((left, depth.left), (right, depth.right));
+    // Elements after a row may be those of the next row.
+    let fits = |width: usize| right.len() >= (depth.length - 1) * depth.right + width;
+    match (axis.left, axis.right, count) {
+        (0, 1, 9..) if fits(16) => add_rows::<T, 16>(factors, rows, depth.length, &mut sums),
+        (0, 1, 5..) if fits(8) => add_rows::<T, 8>(factors, rows, depth.length, &mut sums),
+        (0, 1, 3..) if fits(4) => add_rows::<T, 4>(factors, rows, depth.length, &mut sums),
+        _ => {
+            for step in 0..depth.length {
+                let (left, right) = (&left[step * depth.left..], &right[step * depth.right..]);
                 for (number, sum) in sums[..count].iter_mut().enumerate() {
                     let (factor, other) = (left[number * axis.left], right[number * axis.right]);
                     *sum = sum.plus_product(factor.wide(), other.wide());
@@ -65,4 +66,22 @@ fn sums<T: Stored>(
         }
     }
     sums
+}
+
+/// Adds multiples of the first `N` elements of rows.
+fn add_rows<T: Stored, const N: usize>(
+    (factors, factor_stride): (&[T], usize),
+    (rows, row_stride): (&[T], usize),
+    count: usize,
+    sums: &mut [T::Sum],
+) {
+    let mut totals = [T::Sum::default(); N];
+    for step in 0..count {
+        let factor = factors[step * factor_stride].wide();
+        let row: [T; N] = load(rows, step * row_stride);
+        for at in 0..N {
+            totals[at] = totals[at].plus_product(factor, row[at].wide());
+        }
+    }
+    sums[..N].copy_from_slice(&totals);
 }

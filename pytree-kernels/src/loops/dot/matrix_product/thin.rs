@@ -166,12 +166,7 @@ pub(super) fn thin_product<E: Stored<Sum: Fused>>(
     } = product;
     match (E::sums(few.elements), E::sums(many.elements)) {
         (Some(one), Some(elements)) if short::is_short(few.lines, many.lines, depth) => {
-            short::multiply(
-                (one, few.lines),
-                (elements, many.lines),
-                depth,
-                &mut (target, write),
-            );
+            short::multiply(&one[..depth], (elements, many.lines), &mut (target, write));
         }
         _ => product.multiply(target, write),
     }

@@ -277,9 +277,7 @@ pub(super) fn join_rows<S: Fused>(rows: [&[S]; LANES], sums: &mut [S]) {
             of_rows[row] = &rows[row].as_chunks::<LANES>().0[..whole];
         }
         for place in 0..whole {
-            let even = added(quarter(&of_rows, place, 0), quarter(&of_rows, place, 2));
-            let odd = added(quarter(&of_rows, place, 1), quarter(&of_rows, place, 3));
-            chunks[place] = added(even, odd);
+            chunks[place] = joined_rows(#[inline(always)] |row| of_rows[row][place]);
         }
         for at in 0..rest.len() {
             let mut numbers = [S::default(); LANES];
@@ -291,12 +289,18 @@ pub(super) fn join_rows<S: Fused>(rows: [&[S]; LANES], sums: &mut [S]) {
     }
 }
 
-/// Returns the sums of every fourth of the 16 rows from `row` on, in the order of [`joined`]. Without a loop over rows, all sums stay in
-/// registers.
+/// Returns the sums of 16 rows in the order of [`joined`]. Without a loop over rows, all sums stay in registers.
 #[inline(always)]
-fn quarter<S: Fused>(rows: &[&[[S; LANES]]; LANES], place: usize, row: usize) -> [S; LANES] {
-    let first = added(rows[row][place], rows[row + 8][place]);
-    added(first, added(rows[row + 4][place], rows[row + 12][place]))
+pub(super) fn joined_rows<S: Fused>(row: impl Fn(usize) -> [S; LANES]) -> [S; LANES] {
+    let even = added(quarter(&row, 0), quarter(&row, 2));
+    added(even, added(quarter(&row, 1), quarter(&row, 3)))
+}
+
+/// Returns the sums of every fourth of 16 rows from `first` on.
+#[inline(always)]
+fn quarter<S: Fused>(row: &impl Fn(usize) -> [S; LANES], first: usize) -> [S; LANES] {
+    let sums = added(row(first), row(first + 8));
+    added(sums, added(row(first + 4), row(first + 12)))
 }
 
 /// Returns the sums of neighbouring elements.
