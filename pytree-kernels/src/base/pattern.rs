@@ -6,7 +6,7 @@ use crate::base::shape::{AxisList, Shape};
 const SOME: usize = 32;
 
 /// How the elements of a view are found in its source, the value that the view reads.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// The same elements in the same order.
     Same,

@@ -10,7 +10,7 @@ use crate::loops::elementwise::classes::class_of;
 use crate::loops::elementwise::{Binary, Comparison, Elementwise};
 
 /// Whether a kernel value has one number for each element, or one number for each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// One number for each element.
     Element,

@@ -15,11 +15,13 @@ pub(super) struct FusedBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
     kernel: KernelBuilder,
     inputs: Vec<Variable>,
+    /// The position of each input.
+    positions: HashMap<Variable, usize>,
     outputs: Vec<Variable>,
     /// The register and the level of each value that the kernel computes.
     inside: HashMap<Variable, (usize, Level)>,
     /// The registers of values that a kernel loads or repeats.
-    loads: Vec<(Resolved, DType, Level, usize)>,
+    loads: HashMap<(Identity, DType, Level), usize>,
     total_outputs: Vec<Variable>,
 }
 
@@ -29,19 +31,20 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             planner,
             kernel: KernelBuilder::new(float, length, row),
             inputs: Vec::new(),
+            positions: HashMap::new(),
             outputs: Vec::new(),
             inside: HashMap::new(),
-            loads: Vec::new(),
+            loads: HashMap::new(),
             total_outputs: Vec::new(),
         }
     }
 
     fn input(&mut self, variable: Variable) -> usize {
-        if let Some(position) = self.inputs.iter().position(|&known| known == variable) {
-            return position;
-        }
-        self.inputs.push(variable);
-        self.kernel.input(self.planner.jaxpr.info(variable).clone())
+        let kernel = &mut self.kernel;
+        *self.positions.entry(variable).or_insert_with(|| {
+            self.inputs.push(variable);
+            kernel.input(self.planner.jaxpr.info(variable).clone())
+        })
     }
 
     fn dtype(&self, variable: Variable) -> DType {
@@ -67,11 +70,8 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
             }
         }
         let dtype = self.dtype(variable);
-        let known = self
-            .loads
-            .iter()
-            .find(|(other, held, at, _)| (*held, *at) == (dtype, level) && other.is(&resolved));
-        if let Some(&(.., register)) = known {
+        let key = (resolved.identity(), dtype, level);
+        if let Some(&register) = self.loads.get(&key) {
             return OperandPlace::Register(register);
         }
         let register = match resolved {
@@ -92,7 +92,7 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
                 }
             }
         };
-        self.loads.push((resolved, dtype, level, register));
+        self.loads.insert(key, register);
         OperandPlace::Register(register)
     }
 
@@ -146,18 +146,14 @@ impl<'p, 'j> FusedBuilder<'p, 'j> {
     }
 }
 
+/// What tells resolved values apart: a variable with a pattern, or the bits of a constant.
+type Identity = Result<(Variable, Pattern), u64>;
+
 impl Resolved {
-    fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Constant(left), Self::Constant(right)) => left.to_bits() == right.to_bits(),
-            (
-                Self::Value { base, pattern },
-                Self::Value {
-                    base: other_base,
-                    pattern: other_pattern,
-                },
-            ) => base == other_base && pattern == other_pattern,
-            _ => false,
+    fn identity(&self) -> Identity {
+        match *self {
+            Self::Constant(number) => Err(number.to_bits()),
+            Self::Value { base, pattern } => Ok((base, pattern)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Builds a fused kernel, operation by operation.
 
+use std::collections::HashMap;
+
 use smallvec::SmallVec;
 
 use super::program::{Kernel, LONGEST_UNIT, STREAMED, STREAMED_TILE, Store, TILE};
@@ -276,20 +278,23 @@ impl KernelBuilder {
                 levels[input] = Some(level);
             }
         }
-        // Prefer an input that no other result may overwrite yet.
-        let mut offered = vec![false; self.inputs.len()];
+        // The inputs that fit a result, and how many of them are preferred by a result: each result prefers another one.
+        type Fitting = (Vec<usize>, usize);
+        let mut fitting: HashMap<(Level, DType, usize), Fitting> = HashMap::new();
+        for (input, info) in self.inputs.iter().enumerate() {
+            if let (Some(level), false) = (levels[input], repeated[input]) {
+                let key = (level, info.dtype, info.len());
+                fitting.entry(key).or_default().0.push(input);
+            }
+        }
         for store in &mut kernel.stores {
-            let fits = |&input: &usize| {
-                let info = &self.inputs[input];
-                !repeated[input]
-                    && levels[input] == Some(store.level)
-                    && info.dtype == store.info.dtype
-                    && info.len() == store.info.len()
+            let key = (store.level, store.info.dtype, store.info.len());
+            let Some((inputs, preferred)) = fitting.get_mut(&key) else {
+                continue;
             };
-            let inputs = 0..self.inputs.len();
-            let own = inputs.clone().find(|input| !offered[*input] && fits(input));
-            own.into_iter().for_each(|input| offered[input] = true);
-            let others = inputs.filter(|input| Some(*input) != own && fits(input));
+            let own = inputs.get(*preferred).copied();
+            *preferred += 1;
+            let others = inputs.iter().copied().filter(|&it| Some(it) != own);
             store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
         }
     }

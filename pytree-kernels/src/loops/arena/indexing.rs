@@ -2,11 +2,53 @@
 
 use std::sync::Arc;
 
-use super::values::{Code, Place, Values};
+use super::values::{Code, Instruction, Place, Values};
 use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType};
-use crate::loops::gather::Blocks;
+use crate::base::combine::{Combine, Max, Min, Prod, Sum, with_number, with_ordered};
+use crate::base::dtype::{AbstractArray, ArrayElement, DType};
+use crate::base::narrow::is_narrow;
+use crate::loops::gather::{Blocks, Outside, ScatterBy};
 use crate::loops::threefry;
+
+/// The indices of blocks of a value.
+struct Indices {
+    place: Place,
+    /// The number of indices of an example.
+    per_row: usize,
+    blocks: Blocks,
+    length: i64,
+    outside: Outside,
+}
+
+impl Indices {
+    /// Calls a function for each index within the bounds, with its number and the position of its block.
+    #[inline(always)]
+    fn each(&self, values: &mut Values, mut call: impl FnMut(&mut Values, usize, usize)) {
+        let Blocks {
+            batch,
+            before,
+            length,
+            ..
+        } = self.blocks;
+        for row in 0..batch * before {
+            for number in 0..self.per_row {
+                let index = values.index(self.place, row / before * self.per_row + number);
+                let index = if index < 0 {
+                    index + self.length
+                } else {
+                    index
+                };
+                let position = match self.outside {
+                    _ if (0..self.length).contains(&index) => index,
+                    Outside::Clamp => index.clamp(0, (self.length - 1).max(0)),
+                    Outside::Drop => continue,
+                };
+                let position = usize::try_from(position).unwrap_or(0);
+                call(values, row * self.per_row + number, row * length + position);
+            }
+        }
+    }
+}
 
 impl Values {
     /// Returns an index of a value with such elements.
@@ -30,38 +72,88 @@ impl Values {
         code: &mut Code,
     ) -> bool {
         let bytes = blocks.after * self.info(result).dtype.bytes();
-        let per_row = self.len(indices) / blocks.batch.max(1);
-        let Blocks {
-            batch,
-            before,
-            length,
-            ..
-        } = *blocks;
-        let is_wide = matches!(
-            self.info(indices).dtype,
-            DType::I32 | DType::I64 | DType::U32
-        );
-        if !is_wide || bytes == 0 {
+        let Some(index) = self.indices(blocks, indices, Outside::Clamp) else {
             return false;
-        }
-        let last = i64::try_from(length).map_or(i64::MAX, |length| length - 1);
+        };
         code.push(Box::new(move |values| {
-            for row in 0..batch * before {
-                for number in 0..per_row {
-                    let index = values.index(indices, row / before * per_row + number);
-                    let index = if index < 0 { index + last + 1 } else { index };
-                    let position = usize::try_from(index.clamp(0, last)).unwrap_or(0);
-                    values.copy_part(
-                        operand,
-                        row * length + position,
-                        result,
-                        row * per_row + number,
-                        bytes,
-                    );
-                }
-            }
+            index.each(values, |values, block, position| {
+                values.copy_part(operand, position, result, block, bytes);
+            });
         }));
         true
+    }
+
+    /// Adds the combination of blocks of a value with updates, as [`scatter`](crate::loops::gather::scatter) does, or their sums if `by` is
+    /// `None`. The value may be loose if updates overwrite it. Returns false if an operand must be widened.
+    pub fn scattered(
+        &self,
+        by: Option<ScatterBy>,
+        (blocks, outside): (&Blocks, Outside),
+        [indices, updates, result]: [Place; 3],
+        code: &mut Code,
+    ) -> bool {
+        let dtype = self.info(updates).dtype;
+        let Some(index) = self.indices(blocks, indices, outside) else {
+            return false;
+        };
+        if by == Some(ScatterBy::Set) {
+            let bytes = blocks.after * dtype.bytes();
+            code.push(Box::new(move |values| {
+                values.own(result);
+                index.each(values, |values, block, position| {
+                    values.copy_part(updates, block, result, position, bytes);
+                });
+            }));
+            return true;
+        }
+        if is_narrow(dtype) || dtype == DType::Bool || !self.is_fixed(result) {
+            return false;
+        }
+        macro_rules! combine {
+            ($with:ident, $combination:ident) => {
+                $with!(dtype, T => self.combined::<T, $combination>(index, blocks.after, [updates, result]))
+            };
+        }
+        if by.is_none() {
+            self.cleared(result, code);
+        }
+        code.push(match by {
+            Some(ScatterBy::Max) => combine!(with_ordered, Max),
+            Some(ScatterBy::Min) => combine!(with_ordered, Min),
+            Some(_) => combine!(with_number, Prod),
+            None => combine!(with_number, Sum),
+        });
+        true
+    }
+
+    fn combined<T: ArrayElement, C: Combine<T>>(
+        &self,
+        index: Indices,
+        after: usize,
+        [updates, result]: [Place; 2],
+    ) -> Instruction {
+        let (updates, mut to) = (self.target::<T>(updates), self.target::<T>(result));
+        Box::new(move |values| {
+            index.each(values, |_, block, position| {
+                let updates = updates.slice(block * after, after);
+                let elements = to.slice_mut(position * after, after).iter_mut();
+                for (element, update) in elements.zip(updates) {
+                    *element = C::combine(*element, *update);
+                }
+            });
+        })
+    }
+
+    /// Returns the indices of blocks. Returns `None` if they must be widened, or if blocks have no elements.
+    fn indices(&self, blocks: &Blocks, place: Place, outside: Outside) -> Option<Indices> {
+        let is_wide = matches!(self.info(place).dtype, DType::I32 | DType::I64 | DType::U32);
+        (is_wide && blocks.after > 0).then(|| Indices {
+            place,
+            per_row: self.len(place) / blocks.batch.max(1),
+            blocks: *blocks,
+            length: i64::try_from(blocks.length).unwrap_or(i64::MAX),
+            outside,
+        })
     }
 
     /// Adds the update of a window of a value in place, as [`update_slice`](crate::loops::update_slice::update_slice) does. The window begins

@@ -296,6 +296,14 @@ impl Values {
         }
     }
 
+    /// Adds the filling of a fixed value with zeros.
+    pub(super) fn cleared(&self, place: Place, code: &mut Code) {
+        with_bits!(self.info(place).dtype, T => {
+            let (mut memory, count) = (self.target::<T>(place), self.len(place));
+            code.push(Box::new(move |_| memory.slice_mut(0, count).fill(T::default())));
+        });
+    }
+
     /// Gives a loose value new memory, which the caller overwrites.
     pub fn renew(&mut self, place: Place, info: &AbstractArray) {
         if !self.is_fixed(place) {

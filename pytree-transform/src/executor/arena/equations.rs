@@ -9,6 +9,7 @@ use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::arena::{Code, Place, Source, Values};
 use pytree_kernels::loops::elementwise::{Elementwise, Unary};
+use pytree_kernels::loops::gather::{Outside, ScatterBy};
 use pytree_kernels::loops::pad::Pad;
 
 use crate::passes::optimize_for_host;
@@ -17,7 +18,7 @@ use crate::primitives::control::scan::Scan;
 use crate::primitives::control::while_loop::While;
 use crate::primitives::create::{Broadcast, Full, Iota};
 use crate::primitives::dot::product_of;
-use crate::primitives::gather::{Scatter, Take};
+use crate::primitives::gather::{Scatter, ScatterAdd, Take};
 use crate::primitives::random::Threefry2x32;
 use crate::primitives::reduce::{ArgExtremum, Reduce, Sum};
 use crate::primitives::shape::{Reshape, Transpose};
@@ -281,6 +282,11 @@ impl Translator {
         {
             return Some(vec![place]);
         }
+        if let Some(scatter) = any.downcast_ref::<Scatter>()
+            && let Some(place) = self.scatter(scatter, operands, code)
+        {
+            return Some(vec![place]);
+        }
         let target = target.filter(|_| elementwise.is_some());
         if let Some(target) = target {
             self.settle_all(Some(target), code);
@@ -307,14 +313,7 @@ impl Translator {
             return None;
         };
         Values::are_fixed(written.info).then_some(())?;
-        let mut place = operand.place;
-        if operand.is_last {
-            self.settle_all(Some(place), code);
-        } else {
-            place = self.values.like(operand.place);
-            let from = operand.place;
-            code.push(Box::new(move |values| values.copy(from, place)));
-        }
+        let place = self.overwritten(operand, code);
         let starts = update
             .axes
             .iter()
@@ -325,6 +324,42 @@ impl Translator {
         self.values
             .updated((place, operand.info), written, &starts, code)
             .then_some(place)
+    }
+
+    /// Adds the combination of blocks of a value with updates, in place if nothing reads the operand later. Returns the place of the result.
+    fn scatter(
+        &mut self,
+        scatter: &Scatter,
+        operands: &[Operand<'_>],
+        code: &mut Code,
+    ) -> Option<Place> {
+        let [operand, indices, updates] = operands else {
+            return None;
+        };
+        let is_set = scatter.by == ScatterBy::Set;
+        let mut fixed = [indices, updates]
+            .into_iter()
+            .chain((!is_set).then_some(operand));
+        fixed.all(|it| Values::are_fixed(it.info)).then_some(())?;
+        let blocks = scatter.take().blocks(&operand.info.shape);
+        let place = self.overwritten(operand, code);
+        let places = [indices.place, updates.place, place];
+        let blocks = (&blocks, Outside::Drop);
+        self.values
+            .scattered(Some(scatter.by), blocks, places, code)
+            .then_some(place)
+    }
+
+    /// Returns the place of an operand that an instruction overwrites, or of a copy if something reads the operand later.
+    fn overwritten(&mut self, operand: &Operand<'_>, code: &mut Code) -> Place {
+        let from = operand.place;
+        if operand.is_last {
+            self.settle_all(Some(from), code);
+            return from;
+        }
+        let place = self.values.like(from);
+        code.push(Box::new(move |values| values.copy(from, place)));
+        place
     }
 
     /// Counts the time of an equation. Returns `None` if the round takes too long.
@@ -379,6 +414,11 @@ impl Translator {
         if let Some(take) = any.downcast_ref::<Take>() {
             let blocks = take.blocks(&operands[0].info.shape);
             return values.taken(&blocks, inputs[0], inputs[1], result, code);
+        }
+        if let Some(scatter) = any.downcast_ref::<ScatterAdd>() {
+            let blocks = scatter.take().blocks(&values.array(result).info.shape);
+            let (blocks, places) = ((&blocks, scatter.outside), [inputs[1], inputs[0], result]);
+            return values.scattered(None, blocks, places, code);
         }
         if let (true, &[a, b, c, d], &[first, second]) =
             (any.is::<Threefry2x32>(), &inputs[..], results)

@@ -35,7 +35,7 @@ use crate::tensor::trace::bind_one;
 /// the updates. Updates at indices out of range are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
-    by: ScatterBy,
+    pub(crate) by: ScatterBy,
     axis: usize,
     batch_axes: usize,
 }
@@ -65,7 +65,7 @@ impl Scatter {
         batch_axes: 0,
     };
 
-    fn take(self) -> Take {
+    pub(crate) fn take(self) -> Take {
         Take {
             axis: self.axis,
             batch_axes: self.batch_axes,

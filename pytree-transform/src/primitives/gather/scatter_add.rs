@@ -57,7 +57,7 @@ impl ScatterAdd {
         or_panic(bind_one(&self, &[updates, indices]))
     }
 
-    fn take(self) -> Take {
+    pub(crate) fn take(self) -> Take {
         Take {
             axis: self.axis,
             batch_axes: self.batch_axes,

@@ -55,6 +55,15 @@ fn sums<T: Stored>(
         (0, 1, 9..) if fits(16) => add_rows::<T, 16>(factors, rows, depth.length, &mut sums),
         (0, 1, 5..) if fits(8) => add_rows::<T, 8>(factors, rows, depth.length, &mut sums),
         (0, 1, 3..) if fits(4) => add_rows::<T, 4>(factors, rows, depth.length, &mut sums),
+        (.., 0..3) => {
+            for (number, sum) in sums[..count].iter_mut().enumerate() {
+                let (left, right) = (&left[number * axis.left..], &right[number * axis.right..]);
+                for step in 0..depth.length {
+                    let (factor, other) = (left[step * depth.left], right[step * depth.right]);
+                    *sum = sum.plus_product(factor.wide(), other.wide());
+                }
+            }
+        }
         _ => {
             for step in 0..depth.length {
                 let (left, right) = (&left[step * depth.left..], &right[step * depth.right..]);
