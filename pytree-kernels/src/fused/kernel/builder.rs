@@ -1,6 +1,6 @@
 //! Builds a fused kernel, operation by operation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
@@ -304,18 +304,11 @@ impl Kernel {
     /// Finds the inputs that a long kernel of several steps reads element by element. The processor requests those of a single step
     /// soon enough itself.
     fn find_streams(&mut self) {
-        let mut streams: Vec<usize> = Vec::new();
-        for step in self
-            .steps
-            .iter()
-            .filter(|step| step.level == Level::Element)
-        {
-            for input in step.inputs() {
-                if !streams.contains(&input) {
-                    streams.push(input);
-                }
-            }
-        }
+        let mut known = HashSet::new();
+        let steps = self.steps.iter();
+        let of_elements = steps.filter(|step| step.level == Level::Element);
+        let inputs = of_elements.flat_map(|step| step.inputs());
+        let streams: Vec<usize> = inputs.filter(|&input| known.insert(input)).collect();
         let bytes = streams.len() * self.length * self.float.bytes();
         if self.steps.len() > 1 && bytes >= STREAMED {
             self.streams = streams;

@@ -3,7 +3,9 @@
 //! A result may have the memory of an input, which is known only when the kernel runs. Then a step may write the result to memory
 //! only if no later step reads the input.
 
-use smallvec::SmallVec;
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
 
 use super::program::{Kernel, Store};
 use crate::fused::places::KernelInput;
@@ -16,32 +18,33 @@ pub(crate) type Destinations = SmallVec<[Option<usize>; 16]>;
 impl Kernel {
     /// Finds the results that a step can write to memory, and the inputs whose memory they may have.
     pub(super) fn find_direct(&mut self) {
-        for result in 0..self.stores.len() {
-            let store = &self.stores[result];
-            let written = { self.steps.iter() }
-                .position(|step| step.output == store.register && can_write(step, store));
-            let direct = written.map(|position| {
-                let later = &self.steps[position + 1..];
-                let is_read = |input: usize| {
-                    later
-                        .iter()
-                        .any(|step| step.inputs().any(|read| read == input))
-                };
-                { store.takes.iter().copied() }
-                    .filter(|&input| !is_read(input))
-                    .collect()
+        let mut writers = vec![None; self.registers];
+        let mut last_reads: HashMap<usize, usize> = HashMap::new();
+        for (position, step) in self.steps.iter().enumerate() {
+            writers[step.output] = Some((position, step));
+            last_reads.extend(step.inputs().map(|input| (input, position)));
+        }
+        for store in &mut self.stores {
+            let writer = writers[store.register].filter(|(_, step)| can_write(step, store));
+            store.direct = writer.map(|(position, _)| {
+                let is_read =
+                    |input: &usize| last_reads.get(input).is_some_and(|&last| last > position);
+                let takes = store.takes.iter().copied();
+                takes.filter(|input| !is_read(input)).collect()
             });
-            self.stores[result].direct = direct;
         }
     }
 
     /// Returns the results that steps write to memory in a run with these inputs.
     pub(super) fn destinations(&self, sources: &[KernelInput<'_>]) -> Destinations {
-        let mut destinations: Destinations = smallvec::smallvec![None; self.registers];
-        for (result, store) in self.stores.iter().enumerate() {
-            let mut sources = sources.iter();
-            let taken = sources
-                .position(|source| matches!(source, KernelInput::Result(own) if *own == result));
+        let mut destinations: Destinations = smallvec![None; self.registers];
+        let mut taken: SmallVec<[Option<usize>; 8]> = smallvec![None; self.stores.len()];
+        for (input, source) in sources.iter().enumerate().rev() {
+            if let KernelInput::Result(result) = source {
+                taken[*result] = Some(input);
+            }
+        }
+        for (result, (store, taken)) in self.stores.iter().zip(taken).enumerate() {
             let is_direct = store
                 .direct
                 .as_ref()

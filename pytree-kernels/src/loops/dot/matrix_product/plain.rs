@@ -53,8 +53,8 @@ fn sums<T: Stored>(
     let fits = |width: usize| right.len() >= (depth.length - 1) * depth.right + width;
     match (axis.left, axis.right, count) {
         (0, 1, 9..) if fits(16) => add_rows::<T, 16>(factors, rows, depth.length, &mut sums),
-        (0, 1, 5..) if fits(8) => add_rows::<T, 8>(factors, rows, depth.length, &mut sums),
-        (0, 1, 3..) if fits(4) => add_rows::<T, 4>(factors, rows, depth.length, &mut sums),
+        (0, 1, 5..=8) if fits(8) => add_rows::<T, 8>(factors, rows, depth.length, &mut sums),
+        (0, 1, 3..=4) if fits(4) => add_rows::<T, 4>(factors, rows, depth.length, &mut sums),
         (.., 0..3) => {
             for (number, sum) in sums[..count].iter_mut().enumerate() {
                 let (left, right) = (&left[number * axis.left..], &right[number * axis.right..]);
