@@ -40,8 +40,11 @@ impl Kernel {
         let mut destinations: Destinations = smallvec![None; self.registers];
         let mut taken: SmallVec<[Option<usize>; 8]> = smallvec![None; self.stores.len()];
         for (input, source) in sources.iter().enumerate().rev() {
-            if let KernelInput::Result(result) = source {
-                taken[*result] = Some(input);
+            // The memory of the product before the kernel comes after the results.
+            if let KernelInput::Result(result) = source
+                && let Some(taken) = taken.get_mut(*result)
+            {
+                *taken = Some(input);
             }
         }
         for (result, (store, taken)) in self.stores.iter().zip(taken).enumerate() {

@@ -1,5 +1,7 @@
 //! Instructions of elementwise operations.
 
+use pytree_base::bug::bug;
+
 use super::moves::Source;
 use super::values::{BLOCK, Code, Instruction, Place, Values};
 use crate::base::bits::{Bits, with_bits};
@@ -41,7 +43,7 @@ struct Applied<C: 'static, R: 'static = C> {
 
 impl<C: Class, R: Class> Applied<C, R> {
     /// Returns the instruction that computes single numbers by `one`, and otherwise whole blocks, with what is in the memory after the
-    /// last element.
+    /// last element. Only a class with short blocks has others than single numbers here.
     #[inline(always)]
     #[allow(unsafe_code, reason = "instructions share the memory of values")]
     fn instruction(
@@ -61,6 +63,9 @@ impl<C: Class, R: Class> Applied<C, R> {
                     .first()
                     .write(one(left.first().read(), right.first().read()));
             });
+        }
+        if !const { C::HAS_SHORT_BLOCKS } {
+            bug("a single number");
         }
         Box::new(move |_| {
             let (left, right, to) = (left.first(), right.first(), result.first());
@@ -207,11 +212,9 @@ impl Values {
     fn conversion<C: Convert<R>, R: Class>(&self, operand: Place, result: Place) -> Instruction {
         let dtype = self.info(result).dtype;
         let range = dtype.integer_range().unwrap_or((i64::MIN, i64::MAX));
-        if let Some(applied) = self.applied::<C, R>([operand; 2], result, true) {
-            return applied.each(
-                #[inline(always)]
-                move |number, _| number.convert(range),
-            );
+        let numbers = (self.numbers::<C>(operand), self.numbers::<R>(result));
+        if let (1, (Some(from), Some(mut to))) = (self.len(result), numbers) {
+            return Box::new(move |_| to.slice_mut(0, 1)[0] = from.read().convert(range));
         }
         self.computed::<C, R>([operand; 2], result, true, move |[operand, _], output| {
             conversion_loop(dtype, operand, output);
@@ -294,7 +297,7 @@ impl Values {
     ) -> Option<Applied<C, R>> {
         let count = self.len(result);
         let [left, right] = operands.map(|operand| self.numbers(operand));
-        (is_wide || count == 1).then_some(())?;
+        (count == 1 || is_wide && C::HAS_SHORT_BLOCKS).then_some(())?;
         let (operands, result) = ([left?, right?], self.numbers(result)?);
         Some(Applied {
             operands,
@@ -311,7 +314,9 @@ impl Values {
         is_wide: bool,
     ) -> Instruction {
         let (operands, dtype) = ([operand; 2], self.info(operand).dtype);
-        if let Some(applied) = self.applied(operands, result, is_wide) {
+        if const { C::HAS_SHORT_BLOCKS }
+            && let Some(applied) = self.applied(operands, result, is_wide)
+        {
             return C::unary(operation, dtype, applied);
         }
         self.computed::<C, C>(operands, result, is_wide, move |[operand, _], output| {

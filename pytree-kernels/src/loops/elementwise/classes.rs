@@ -102,6 +102,10 @@ impl<'a> Memory<'a> {
 
 /// A type in which kernels compute.
 pub(crate) trait Class: Kernels {
+    /// Whether functions of short values are compiled for blocks of 16 numbers of this type. Short values of other types are computed
+    /// as the tiles of long ones are.
+    const HAS_SHORT_BLOCKS: bool = false;
+
     /// Returns the memory of a result whose elements have this type.
     fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>>;
 
@@ -132,6 +136,8 @@ fn widen<T: Copy + Into<I>, I>(elements: &[T], tile: &mut [I]) {
 }
 
 impl Class for f32 {
+    const HAS_SHORT_BLOCKS: bool = true;
+
     #[inline(always)]
     fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
         match memory {
@@ -221,6 +227,8 @@ single_classes! {
 macro_rules! integer_class {
     ($class:ident($own:ident): $($variant:ident($integer:ty)),*) => {
         impl Class for $class {
+            const HAS_SHORT_BLOCKS: bool = size_of::<Self>() == size_of::<i32>();
+
             #[inline(always)]
             fn own<'m, 'a>(memory: &'m Memory<'a>) -> Option<&'m Target<'a, Self>> {
                 match memory {
