@@ -168,7 +168,7 @@ fn locked_and_used_files_are_not_removed() {
         if !path.exists() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("a file that nothing locks or uses is not removed");
 }

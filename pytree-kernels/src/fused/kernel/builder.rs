@@ -20,6 +20,14 @@ use crate::loops::elementwise::{Binary, Elementwise, Unary};
 /// great number would take time.
 const MOST_OFFERS: usize = 4;
 
+/// The inputs that a result may overwrite.
+#[derive(Default)]
+struct Fitting {
+    inputs: Vec<usize>,
+    /// The number of inputs that a result overwrites first. Each result prefers another one.
+    preferred: usize,
+}
+
 /// Builds a fused kernel from operations that are added one by one. Each operation returns the register of its result.
 #[derive(Debug)]
 pub struct KernelBuilder {
@@ -278,18 +286,16 @@ impl KernelBuilder {
                 levels[input] = Some(level);
             }
         }
-        // The inputs that fit a result, and how many of them are preferred by a result: each result prefers another one.
-        type Fitting = (Vec<usize>, usize);
         let mut fitting: HashMap<(Level, DType, usize), Fitting> = HashMap::new();
         for (input, info) in self.inputs.iter().enumerate() {
             if let (Some(level), false) = (levels[input], repeated[input]) {
                 let key = (level, info.dtype, info.len());
-                fitting.entry(key).or_default().0.push(input);
+                fitting.entry(key).or_default().inputs.push(input);
             }
         }
         for store in &mut kernel.stores {
             let key = (store.level, store.info.dtype, store.info.len());
-            let Some((inputs, preferred)) = fitting.get_mut(&key) else {
+            let Some(Fitting { inputs, preferred }) = fitting.get_mut(&key) else {
                 continue;
             };
             let own = inputs.get(*preferred).copied();
@@ -307,7 +313,7 @@ impl Kernel {
         let mut known = HashSet::new();
         let steps = self.steps.iter();
         let of_elements = steps.filter(|step| step.level == Level::Element);
-        let inputs = of_elements.flat_map(|step| step.inputs());
+        let inputs = of_elements.flat_map(Step::inputs);
         let streams: Vec<usize> = inputs.filter(|&input| known.insert(input)).collect();
         let bytes = streams.len() * self.length * self.float.bytes();
         if self.steps.len() > 1 && bytes >= STREAMED {
