@@ -4,8 +4,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
+use pytree_transform::Tensor;
 use pytree_transform::extend::{called, called_with_floats, fused};
-use pytree_transform::{Tensor, ix};
 
 /// Applies max(x, 0) to each element. The derivative at 0 is 0, as in JAX.
 ///
@@ -431,16 +431,22 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = called("glu");
     let info = x.info();
-    let x = x.move_axis(axis, 0);
-    let length = x.shape()[0];
+    let place = if axis < 0 {
+        x.rank().checked_add_signed(axis)
+    } else {
+        Some(axis.unsigned_abs())
+    };
+    let Some(&length) = place.and_then(|place| x.shape().get(place)) else {
+        // Panics, because the axis is out of range.
+        return x.move_axis(axis, 0);
+    };
     assert!(
         length.is_multiple_of(2),
         "cannot take the gated linear unit of {info}: axis {axis} has the odd length {length}, but must be divided into two halves; use an axis of even length, twice the length of the result",
     );
-    let half = length / 2;
-    fused("glu", &[&x], || {
-        let gated = x.index(ix![..half]) * x.index(ix![half..]).sigmoid();
-        gated.move_axis(0, axis)
+    fused("glu", &[x], || {
+        let halves = x.split(2, axis);
+        &halves[0] * halves[1].sigmoid()
     })
 }
 

@@ -14,7 +14,7 @@ use super::stages::Stage;
 use super::step::{Step, Use, run_side_by_side};
 use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
-use crate::tensor::jaxpr::{INPUTS, Jaxpr, OUTPUT, constant_array};
+use crate::tensor::jaxpr::{INPUTS, Jaxpr, OUTPUT, Variable, constant_array};
 use crate::tensor::primitive::Primitive;
 
 /// A scheduled jaxpr that is ready to run.
@@ -57,6 +57,13 @@ impl Program for Executable {
     fn needed(&self) -> usize {
         self.needed_from(0)
     }
+}
+
+/// Returns whether a jaxpr creates a value of more than a megabyte from nothing. A small program would store it.
+fn creates_large(jaxpr: &Jaxpr) -> bool {
+    let is_large = |&output: &Variable| jaxpr.info(output).bytes() > 1 << 20;
+    let mut created = jaxpr.equations.iter().filter(|it| it.inputs.is_empty());
+    created.any(|equation| equation.outputs.iter().any(is_large))
 }
 
 impl Executable {
@@ -114,7 +121,7 @@ impl Executable {
             steps,
             stages,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
-            jaxpr: Programs::may_run(jaxpr).then(|| jaxpr.clone()),
+            jaxpr: (Programs::may_run(jaxpr) && !creates_large(jaxpr)).then(|| jaxpr.clone()),
             small: Programs::default(),
             loops: Programs::default(),
         };

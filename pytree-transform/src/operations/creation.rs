@@ -197,8 +197,8 @@ impl Tensor {
     #[track_caller]
     pub fn eye(dtype: DType, length: usize) -> Self {
         let _called = called("eye");
-        let rows = Self::iota(DType::I32, [length, length], 0);
-        let columns = Self::iota(DType::I32, [length, length], 1);
+        let rows = Self::iota(DType::I32, [length, 1], 0);
+        let columns = Self::iota(DType::I32, [1, length], 1);
         or_panic(convert(
             &or_panic(compare(Comparison::Eq, &rows, &columns)),
             dtype,

@@ -77,8 +77,9 @@ fn triangle(
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that fits into i64");
     let offset = Tensor::scalar(offset);
     try_fused(operation, &[tensor], || {
-        let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
-        let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;
+        let rows = create::iota(DType::I64, &[matrix[0], 1], 0)?.try_add(&offset)?;
+        let columns = create::iota(DType::I64, &[1, matrix[1]], 1)?;
+        let kept = compare(comparison, &columns, &rows)?;
         let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;
         let zeros = create::full(tensor.dtype(), tensor.shape(), 0.0)?;
         select(&kept, tensor, &zeros)

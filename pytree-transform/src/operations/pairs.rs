@@ -12,7 +12,7 @@ use crate::primitives::elementwise::operand::{Operand, beside_each_other, check_
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
-use crate::tensor::trace::{bind_repeating, overwriting};
+use crate::tensor::trace::{bind_repeating, is_staging, overwriting};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
@@ -317,6 +317,11 @@ impl Tensor {
                 Ok(limited) => Ok(limited),
                 Err([limited, high]) => limited.try_minimum(&high),
             };
+        }
+        if !is_staging() && [&low, &high].iter().all(|it| it.array().is_some()) {
+            let limited = self.stop_gradient().try_maximum(&low)?.try_minimum(&high)?;
+            let inside = self.greater(&low) & self.less(&high);
+            return inside.try_select(self, &limited);
         }
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);

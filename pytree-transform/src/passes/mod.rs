@@ -6,6 +6,7 @@
 //! An equation with an effect is neither removed nor merged, nor moved before another equation with an effect.
 
 mod common_subexpressions;
+mod concatenated_slices;
 mod constant_folding;
 mod constraints;
 mod host;
@@ -19,6 +20,7 @@ mod quantized_weights;
 mod replacements;
 mod rows;
 mod simplify;
+mod sunk_weights;
 #[cfg(test)]
 mod tests;
 
