@@ -18,10 +18,11 @@ use pytree::{Reversed, eval_shape, nn, vjp};
 
 use crate::counting::peak;
 
-/// The bytes of an operand of f32 numbers, and of an operand of another dtype.
+/// The bytes of an operand of f32 numbers, for most elementwise functions and for others, and of an operand of another dtype, which has
+/// as many elements as a function that is compiled when it is called.
 const OPERAND: usize = 64 << 20;
 const SLOW: usize = 16 << 20;
-const OTHER: usize = 4 << 20;
+const OTHER: usize = 8 << 20;
 
 /// What a function may need beside its results: tiles or sums of two threads, which take a megabyte, and the recorded program.
 const SLACK: usize = (1 << 20) + (1 << 17);
@@ -344,7 +345,7 @@ fn along_axes() -> Vec<Case> {
             vec![values, places]
         }),
         // The comparison of each value with each element.
-        case("searchsorted", |x, _| x.index(ix![0]).searchsorted(&x.index(ix![0]))).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 1.0 }),
+        case("searchsorted", |x, _| x.index(ix![0]).searchsorted(&x.index(ix![0]))).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 0.5 }),
         case("segment_sum", |x, _| x.segment_sum(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
         case("segment_prod", |x, _| x.segment_prod(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
         case("segment_max", |x, _| x.segment_max(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
@@ -373,7 +374,7 @@ fn products() -> Vec<Case> {
         case("sum pooling", |x, _| Pooling::new([2]).sum(&x.expand_dims([2]))),
         case("convolution", |x, _| {
             let kernel = Tensor::ones(x.dtype(), [3, 1, 1]);
-            Convolution::new([1], Padding::Same).apply(&x.expand_dims([2]), &kernel)
+            Convolution::new([1], Padding::Same).apply(&x.index(ix![..99]).expand_dims([2]), &kernel)
         }),
     ]
 }
@@ -440,7 +441,7 @@ fn moved() -> Vec<Case> {
         case("linspace", |x, _| Tensor::linspace(x.dtype(), 0.0, 1.0, ROW)),
         case("iota", |x, _| Tensor::iota(x.dtype(), x.shape(), 0)),
         // The comparison.
-        case("eye", |x, _| Tensor::eye(x.dtype(), ROW)).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 1.0 }),
+        case("eye", |x, _| Tensor::eye(x.dtype(), ROW)).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 0.5 }),
     ]
 }
 
@@ -556,7 +557,6 @@ pub(crate) fn need_little_more_than_their_results() {
     assert!(missing.is_empty(), "no case has {missing:?}");
     let mut exceeding = Vec::new();
     let mut unused: BTreeSet<&str> = cases().map(|case| &*case.name).collect();
-    let mut times = Vec::new();
     for (dtype, bytes) in [
         (DType::F32, OPERAND),
         (DType::F32, SLOW),
@@ -566,20 +566,10 @@ pub(crate) fn need_little_more_than_their_results() {
         let operand = || Tensor::ones(dtype, [bytes / dtype.bytes() / ROW, ROW]);
         let (x, y) = (operand(), operand());
         for case in cases().filter(|case| case.bytes(dtype) == bytes && case.accepts(&x, &y)) {
-            let start = std::time::Instant::now();
             case.check(&x, &y, &mut exceeding);
             unused.remove(&*case.name);
-            times.push((start.elapsed(), dtype, &case.name));
         }
     }
-    times.sort();
-    for time in times.iter().rev().take(40) {
-        println!("{time:?}");
-    }
-    println!(
-        "{:?} in all",
-        times.iter().map(|it| it.0).sum::<std::time::Duration>()
-    );
     assert!(exceeding.is_empty(), "{}", exceeding.join("\n"));
     assert!(unused.is_empty(), "no dtype is accepted by {unused:?}");
 }

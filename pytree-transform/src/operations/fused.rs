@@ -21,8 +21,8 @@ use crate::tensor::trace::{Recorder, is_transforming, recording_all};
 use crate::tensor::{Tensor, checks, device};
 
 /// The least number of elements of an operand with which a function is compiled. Smaller intermediate results stay in the caches of a
-/// processor, so they cost little time.
-const LARGE: usize = 1 << 20;
+/// processor, and some functions then take less time operation by operation.
+const LARGE: usize = 1 << 21;
 
 /// The number of programs in the cache, which is emptied when it is full.
 const PROGRAMS: usize = 1024;

@@ -8,7 +8,6 @@ use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
-use crate::operations::fused::try_fused;
 use crate::operations::reduce::{all_axes, reductions};
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::{reduce_as, sum_as};
@@ -52,7 +51,7 @@ pub(super) fn count_true(mask: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
 
 #[track_caller]
 fn count_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    try_fused("count", &[tensor], || count_true(&truth(tensor), axes))
+    TensorError::composed("count", || count_true(&truth(tensor), axes))
 }
 
 reductions! {

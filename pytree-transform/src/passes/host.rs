@@ -2,6 +2,7 @@
 
 use super::concatenated_slices::concatenated_slices;
 use super::constraints::without_constraints;
+use super::forwarded::forwarded;
 use super::loop_constants::laid_out_loop_constants;
 use super::pipeline::optimize;
 use super::quantized_weights::quantized_weights;
@@ -14,7 +15,9 @@ use crate::tensor::jaxpr::Jaxpr;
 /// quantized weights as they are stored, with constants of loops that are laid out before the loop, with fewer equations, with the gradients
 /// of tables as rows, and with large slices that are concatenated where they are.
 pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
-    let jaxpr = quantized_weights(sunk_weights(without_constraints(jaxpr)));
+    let jaxpr = forwarded(without_constraints(jaxpr));
+    debug_verify(&jaxpr, "results that are operands");
+    let jaxpr = quantized_weights(sunk_weights(jaxpr));
     debug_verify(&jaxpr, "products with quantized weights");
     let jaxpr = laid_out_loop_constants(jaxpr);
     debug_verify(&jaxpr, "the layout of constants of loops");

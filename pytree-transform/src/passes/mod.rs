@@ -9,6 +9,7 @@ mod common_subexpressions;
 mod concatenated_slices;
 mod constant_folding;
 mod constraints;
+mod forwarded;
 mod host;
 mod joined_parts;
 mod joined_sums;

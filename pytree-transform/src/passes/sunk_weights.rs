@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use pytree_kernels::base::dtype::AbstractArray;
+use smallvec::smallvec;
 
 use super::quantized_weights::{Weight, quantized_weights, weights};
 use crate::primitives::body::Body;
@@ -11,6 +12,7 @@ use crate::primitives::call::Call;
 use crate::primitives::control::cond::Cond;
 use crate::primitives::control::scan::Scan;
 use crate::primitives::control::while_loop::While;
+use crate::primitives::shape::Transpose;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
@@ -27,9 +29,16 @@ pub(super) fn sunk_weights(mut jaxpr: Jaxpr) -> Jaxpr {
             if equation.primitive.bodies().is_empty() {
                 break;
             }
-            let sunk = weights(&jaxpr, &makers, equation.inputs[position]).find_map(|weight| {
-                let primitive = with_weight(&jaxpr, &*equation.primitive, position, &weight)?;
-                Some((primitive, [weight.integers, weight.scales]))
+            let (operand, transpose) = untransposed(&jaxpr, &makers, equation.inputs[position]);
+            let sunk = weights(&jaxpr, &makers, operand).find_map(|weight| {
+                let parts = [weight.integers, weight.scales];
+                let moved = Moved {
+                    jaxpr: &jaxpr,
+                    weight,
+                    transpose,
+                };
+                let primitive = with_weight(&*equation.primitive, position, &moved)?;
+                Some((primitive, parts))
             });
             let Some((primitive, parts)) = sunk else {
                 continue;
@@ -48,16 +57,33 @@ pub(super) fn sunk_weights(mut jaxpr: Jaxpr) -> Jaxpr {
     }
 }
 
+/// The product of a weight, which may be transposed.
+struct Moved<'j> {
+    jaxpr: &'j Jaxpr,
+    weight: Weight,
+    transpose: Option<&'j Equation>,
+}
+
+/// Returns the operand of a transposition and its equation. Returns other variables as they are.
+fn untransposed<'j>(
+    jaxpr: &'j Jaxpr,
+    makers: &[Option<usize>],
+    variable: Variable,
+) -> (Variable, Option<&'j Equation>) {
+    let maker = makers[variable.index()].map(|maker| &jaxpr.equations[maker]);
+    let transpose = maker.filter(|maker| maker.parameters::<Transpose>().is_some());
+    transpose.map_or((variable, None), |maker| (maker.inputs[0], transpose))
+}
+
 /// Returns the primitive whose bodies compute the weight at a position of the operands from its two parts. Returns `None` if a body
 /// would compute it as a whole.
 fn with_weight(
-    jaxpr: &Jaxpr,
     primitive: &dyn Primitive,
     position: usize,
-    weight: &Weight,
+    moved: &Moved<'_>,
 ) -> Option<Arc<dyn Primitive>> {
     let sunk = |body: &Arc<Body>, input: usize| {
-        let changed = with_parts(jaxpr, body.jaxpr.clone(), input, weight)?;
+        let changed = moved.into_body(body.jaxpr.clone(), input)?;
         Some(body.derived(changed))
     };
     let any: &dyn Any = primitive;
@@ -88,39 +114,39 @@ fn with_weight(
     )))
 }
 
-/// Replaces an input of a body by the parts of a weight, and computes the input from them.
-fn with_parts(outer: &Jaxpr, mut body: Jaxpr, input: usize, weight: &Weight) -> Option<Jaxpr> {
-    let result = body.inputs[input];
-    let line = body.equations.first()?.line;
-    let [integers, scales] =
-        [weight.integers, weight.scales].map(|part| body.unused_input(outer.info(part).clone()));
-    let wide = body.info(result).clone();
-    let [converted, scaled] = [wide.clone(), wide].map(|info| body.unused_input(info));
-    let equation = |primitive, inputs: SmallVec<[Variable; 4]>, output| Equation {
-        primitive,
-        inputs,
-        outputs: smallvec![output],
-        line,
-    };
-    let product = [
-        equation(Arc::new(weight.convert), smallvec![integers], converted),
-        equation(
-            Arc::new(weight.broadcast.clone()),
-            smallvec![scales],
-            scaled,
-        ),
-        equation(
-            Arc::clone(&weight.product),
-            smallvec![converted, scaled],
-            result,
-        ),
-    ];
-    body.inputs.splice(input..=input, [integers, scales]);
-    body.equations.splice(0..0, product);
-    let optimized = quantized_weights(sunk_weights(body.clone()));
-    let is_made = optimized
-        .equations
-        .iter()
-        .any(|equation| equation.outputs.contains(&result));
-    (!is_made && !optimized.outputs.contains(&result)).then_some(body)
+impl Moved<'_> {
+    /// Replaces an input of a body by the parts of the weight, and computes the input from them. Returns `None` if the body then computes
+    /// the weight.
+    fn into_body(&self, mut body: Jaxpr, input: usize) -> Option<Jaxpr> {
+        let weight = &self.weight;
+        let result = body.inputs[input];
+        let line = body.equations.first()?.line;
+        let [integers, scales] = [weight.integers, weight.scales]
+            .map(|part| body.unused_input(self.jaxpr.info(part).clone()));
+        let wide = AbstractArray::new(body.info(result).dtype, weight.broadcast.shape.clone());
+        let mut new = || body.unused_input(wide.clone());
+        let (converted, scaled) = (new(), new());
+        let product = self.transpose.map_or(result, |_| new());
+        let mut equations = Vec::new();
+        let mut add = |primitive, inputs: &[Variable], output| {
+            equations.push(Equation {
+                primitive,
+                inputs: inputs.into(),
+                outputs: smallvec![output],
+                line,
+            });
+        };
+        add(Arc::new(weight.convert), &[integers], converted);
+        add(Arc::new(weight.broadcast.clone()), &[scales], scaled);
+        add(Arc::clone(&weight.product), &[converted, scaled], product);
+        if let Some(transpose) = self.transpose {
+            add(Arc::clone(&transpose.primitive), &[product], result);
+        }
+        body.inputs.splice(input..=input, [integers, scales]);
+        body.equations.splice(0..0, equations);
+        let optimized = quantized_weights(sunk_weights(body.clone())).without_dead_code();
+        let is_made = |equation: &Equation| equation.outputs.contains(&product);
+        let is_used = optimized.outputs.contains(&result);
+        (!is_used && !optimized.equations.iter().any(is_made)).then_some(body)
+    }
 }
