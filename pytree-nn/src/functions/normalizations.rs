@@ -1,7 +1,7 @@
 //! Functions along an axis: logarithms of sums of exponentials, softmax, and standardisation.
 
 use pytree_transform::Tensor;
-use pytree_transform::extend::{called, fused};
+use pytree_transform::extend::{called_with_floats, fused};
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
@@ -41,7 +41,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.softmax", "scipy.special.softmax", "F.softmax"))]
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = called("softmax");
+    let _called = called_with_floats("softmax", x);
     let shift = shift(x, axis);
     fused("softmax", &[x], || {
         let exponentials = (x - shift).exp();
@@ -66,7 +66,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.log_softmax", "scipy.special.log_softmax", "F.log_softmax"))]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = called("log_softmax");
+    let _called = called_with_floats("log_softmax", x);
     let shift = shift(x, axis);
     fused("log_softmax", &[x], || {
         let shifted = x - shift;
@@ -94,7 +94,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias = "jax.nn.standardize")]
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
-    let _called = called("standardize");
+    let _called = called_with_floats("standardize", x);
     let mean = x.mean_keep([axis]);
     fused("standardize", &[x], || {
         let centred = x - mean;

@@ -281,11 +281,9 @@ impl Tensor {
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
         let _called = called("clip");
-        or_panic(low.beside(self).and_then(|low| {
-            let high = high.beside(self)?;
-            try_fused("clip", &[self, &low, &high], || {
-                self.try_maximum(&low)?.try_minimum(&high)
-            })
+        let (low, high) = (or_panic(low.beside(self)), or_panic(high.beside(self)));
+        or_panic(try_fused("clip", &[self, &low, &high], || {
+            self.try_maximum(&low)?.try_minimum(&high)
         }))
     }
 
