@@ -71,9 +71,10 @@ impl Executable {
             let positions: Vec<usize> = match &step.work {
                 Work::Kernel(kernel) => kernel.in_place().collect(),
                 Work::One(primitive) | Work::Collective(primitive, _) => {
-                    match primitive.bodies().is_empty() {
-                        true => primitive.overwritten().into_iter().collect(),
-                        false => (0..step.inputs.len()).collect(),
+                    if primitive.bodies().is_empty() {
+                        primitive.overwritten().into_iter().collect()
+                    } else {
+                        (0..step.inputs.len()).collect()
                     }
                 }
             };

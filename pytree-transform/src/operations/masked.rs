@@ -42,7 +42,7 @@ fn check_same_shape(
 /// Returns the tensor with zeros where `mask` is false.
 #[track_caller]
 fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
-    mask.try_select(tensor, &Tensor::constant(tensor.dtype(), 0.0))
+    mask.try_select(tensor, Tensor::constant(tensor.dtype(), 0.0))
 }
 
 impl Tensor {

@@ -83,7 +83,7 @@ fn with_weight(
     moved: &Moved<'_>,
 ) -> Option<Arc<dyn Primitive>> {
     let sunk = |body: &Arc<Body>, input: usize| {
-        let changed = moved.into_body(body.jaxpr.clone(), input)?;
+        let changed = moved.in_body(body.jaxpr.clone(), input)?;
         Some(body.derived(changed))
     };
     let any: &dyn Any = primitive;
@@ -117,7 +117,7 @@ fn with_weight(
 impl Moved<'_> {
     /// Replaces an input of a body by the parts of the weight, and computes the input from them. Returns `None` if the body then computes
     /// the weight.
-    fn into_body(&self, mut body: Jaxpr, input: usize) -> Option<Jaxpr> {
+    fn in_body(&self, mut body: Jaxpr, input: usize) -> Option<Jaxpr> {
         let weight = &self.weight;
         let result = body.inputs[input];
         let line = body.equations.first()?.line;
