@@ -12,8 +12,10 @@
 mod counting;
 #[path = "memory/in_place.rs"]
 mod in_place;
-#[path = "memory/operations.rs"]
-mod operations;
+#[path = "memory/methods.rs"]
+mod methods;
+#[path = "memory/quantized.rs"]
+mod quantized;
 #[path = "memory/refused.rs"]
 mod refused;
 
@@ -53,9 +55,11 @@ fn memory_has_limits() {
     refused::steps_keep_arguments();
     reading_needs_little_more_than_the_file();
     quantized_weights_are_not_widened();
+    quantized::products_read_integers();
+    quantized::models_are_not_widened();
     in_place::updates_overwrite_what_nothing_else_holds();
     in_place::steps_overwrite_tables_and_states();
-    operations::need_little_more_than_their_results();
+    methods::need_little_more_than_their_results();
 }
 
 fn quantized_weights_are_not_widened() {

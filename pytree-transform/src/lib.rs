@@ -129,6 +129,7 @@ pub mod memory {
 pub mod extend {
     pub use crate::base::error::{Called, called};
     pub use crate::base::warning::warn_of_debug_build;
+    pub use crate::operations::fused::fused;
     pub use crate::primitives::dot::MatrixElement;
     pub use crate::tensor::bytes::TensorBuffer;
     pub use crate::tensor::stablehlo::{Block, Value};

@@ -1,5 +1,6 @@
 //! The concatenation of arrays.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::array::{Array, reused_bits};
@@ -11,20 +12,48 @@ const SHORT: usize = 16;
 
 /// Concatenates arrays along an axis. They have the same dtype, and the same lengths on all other axes.
 pub fn evaluate(operands: &[Arc<Array>], axis: usize) -> Array {
+    let whole = |operand: &Arc<Array>| 0..operand.shape()[axis];
+    slices(
+        operands,
+        axis,
+        &operands.iter().map(whole).collect::<Vec<_>>(),
+    )
+}
+
+/// Concatenates a range of each array along an axis. The arrays have the same dtype, and the same lengths on all other axes.
+pub fn slices(operands: &[Arc<Array>], axis: usize, ranges: &[Range<usize>]) -> Array {
     let mut shape = operands[0].info.shape.clone();
-    shape[axis] = operands.iter().map(|operand| operand.shape()[axis]).sum();
+    shape[axis] = ranges.iter().map(ExactSizeIterator::len).sum();
     let outer: usize = shape[..axis].iter().product();
+    let inner: usize = shape[axis + 1..].iter().product();
     let dtype = operands[0].dtype();
     with_bits!(dtype, T => {
         let mut elements = reused_bits::<T>(dtype, shape.iter().product());
-        let parts: Vec<&[T]> = operands.iter().map(|operand| operand.bits()).collect();
+        let part = |(operand, range): (&'_ Arc<Array>, &Range<usize>)| Part {
+            row: operand.shape()[axis] * inner,
+            start: range.start * inner,
+            length: range.len() * inner,
+        };
+        let parts: Vec<(&[T], Part)> = operands
+            .iter()
+            .zip(ranges)
+            .map(|pair| (pair.0.bits(), part(pair)))
+            .collect();
         concatenate(&mut elements, &parts, outer);
         Array::from_bits(dtype, &shape, elements)
     })
 }
 
+/// The elements of each row of an array that are concatenated.
+#[derive(Clone, Copy, PartialEq)]
+struct Part {
+    row: usize,
+    start: usize,
+    length: usize,
+}
+
 /// Writes the rows of the result: one row of each operand after the other. Threads share the rows, or parts of long rows.
-fn concatenate<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize) {
+fn concatenate<T: Bits>(target: &mut [T], operands: &[(&[T], Part)], outer: usize) {
     if target.is_empty() {
         return;
     }
@@ -33,17 +62,24 @@ fn concatenate<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize) {
     let size = if row <= part { part - part % row } else { part };
     share_parts(target, 1, size, &|start, target| {
         if row <= SHORT {
-            return short_rows(target, operands, outer, start / row);
+            return short_rows(target, operands, start / row);
         }
         // The position in the concatenated rows, of which the target has a part.
         let mut position = start - start % row;
         let end = start + target.len();
         for index in start / row..end.div_ceil(row) {
-            for operand in operands {
-                let length = operand.len() / outer;
+            for &(
+                operand,
+                Part {
+                    row,
+                    start: first,
+                    length,
+                },
+            ) in operands
+            {
                 let (from, to) = (position.max(start), (position + length).min(end));
                 if from < to {
-                    let first = index * length + from - position;
+                    let first = index * row + first + from - position;
                     target[from - start..to - start]
                         .copy_from_slice(&operand[first..first + to - from]);
                 }
@@ -54,10 +90,15 @@ fn concatenate<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize) {
 }
 
 /// Writes whole rows, beginning with the row `first`, of a few elements each.
-fn short_rows<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize, first: usize) {
-    let row = operands.iter().map(|operand| operand.len() / outer).sum();
-    if let ([left, right], 2) = (operands, row)
-        && left.len() == right.len()
+fn short_rows<T: Bits>(target: &mut [T], operands: &[(&[T], Part)], first: usize) {
+    let row = operands.iter().map(|(_, part)| part.length).sum();
+    let one = Part {
+        row: 1,
+        start: 0,
+        length: 1,
+    };
+    if let &[(left, of_left), (right, of_right)] = operands
+        && [of_left, of_right] == [one; 2]
     {
         let pairs = left[first..].iter().zip(&right[first..]);
         let targets = target.as_chunks_mut().0.iter_mut();
@@ -66,16 +107,16 @@ fn short_rows<T: Bits>(target: &mut [T], operands: &[&[T]], outer: usize, first:
             .for_each(|(target, (&left, &right))| *target = [left, right]);
     }
     let mut place = 0;
-    for operand in operands {
-        let length = operand.len() / outer;
-        for column in 0..length {
-            let elements = operand[first * length + column..].iter().step_by(length);
+    for (operand, part) in operands {
+        for column in 0..part.length {
+            let elements = operand[first * part.row + part.start + column..].iter();
+            let elements = elements.step_by(part.row);
             let targets = target[place + column..].iter_mut().step_by(row);
             targets
                 .zip(elements)
                 .for_each(|(target, &element)| *target = element);
         }
-        place += length;
+        place += part.length;
     }
 }
 

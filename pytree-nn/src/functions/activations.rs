@@ -4,8 +4,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use pytree_transform::extend::{called, called_with_floats};
-use pytree_transform::{Tensor, ix};
+use pytree_transform::Tensor;
+use pytree_transform::extend::{called, called_with_floats, fused};
 
 /// Applies max(x, 0) to each element. The derivative at 0 is 0, as in JAX.
 ///
@@ -65,10 +65,12 @@ pub fn relu6(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     let _called = called_with_floats("leaky_relu", x);
-    // A product, so that the gradient needs one choice.
-    x * x
-        .greater_equal(0.0)
-        .select(Tensor::ones_like(x), Tensor::full_like(x, slope))
+    fused("leaky_relu", &[x], || {
+        // A product, so that the gradient needs one choice.
+        x * x
+            .greater_equal(0.0)
+            .select(Tensor::ones_like(x), Tensor::full_like(x, slope))
+    })
 }
 
 /// Replaces each element x ≤ 0 by `alpha` (eˣ - 1), and does not change the other elements.
@@ -90,11 +92,13 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = called_with_floats("elu", x);
-    let positive = x.greater(0.0);
-    // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
-    // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
-    let safe = positive.select(Tensor::zeros_like(x), x);
-    positive.select(x, safe.expm1() * alpha)
+    fused("elu", &[x], || {
+        let positive = x.greater(0.0);
+        // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
+        // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
+        let safe = positive.select(0.0, x);
+        positive.select(x, safe.expm1() * alpha)
+    })
 }
 
 /// Applies λ · [`elu`]\(x, α) to each element. The constants λ and α keep the mean 0 and the variance 1 of values from
@@ -117,7 +121,9 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("selu", x);
-    elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
+    fused("selu", &[x], || {
+        elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
+    })
 }
 
 /// Applies max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1) to each element. The derivative of this function is
@@ -139,7 +145,9 @@ pub fn selu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = called_with_floats("celu", x);
-    x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
+    fused("celu", &[x], || {
+        x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
+    })
 }
 
 /// Applies x · Φ(x) to each element. Φ is the distribution function of the standard normal distribution, approximated
@@ -162,8 +170,10 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("gelu", x);
-    let inner = (x + x.powi(3) * 0.044_715) * (2.0 / PI).sqrt();
-    x * ((inner.tanh() + 1.0) * 0.5)
+    fused("gelu", &[x], || {
+        let inner = (x + x.powi(3) * 0.044_715) * (2.0 / PI).sqrt();
+        x * ((inner.tanh() + 1.0) * 0.5)
+    })
 }
 
 /// Applies x · Φ(x) to each element, where Φ is the distribution function of the standard normal distribution.
@@ -185,7 +195,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
     let _called = called_with_floats("gelu_exact", x);
-    x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
+    fused("gelu_exact", &[x], || x * 0.5 * (-x * FRAC_1_SQRT_2).erfc())
 }
 
 /// Applies x · σ(x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ). This function is also called swish.
@@ -206,7 +216,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("silu", x);
-    x * x.sigmoid()
+    fused("silu", &[x], || x * x.sigmoid())
 }
 
 /// Applies log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ) to each element, without overflow.
@@ -263,7 +273,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
     let _called = called_with_floats("log_sigmoid", x);
-    -softplus(&-x)
+    fused("log_sigmoid", &[x], || -softplus(&-x))
 }
 
 /// Applies the piecewise linear sigmoid [`relu6`]\(x + 3) / 6 to each element.
@@ -284,13 +294,15 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     let _called = called_with_floats("hard_sigmoid", x);
-    let limited = relu6(&(x + 3.0));
-    // A product takes less time, and has the bits of JAX's compiled function. In half precision, 1/6 has too few digits.
-    if x.dtype().bytes() < 4 {
-        limited / 6.0
-    } else {
-        limited * (1.0 / 6.0)
-    }
+    fused("hard_sigmoid", &[x], || {
+        let limited = relu6(&(x + 3.0));
+        // A product takes less time, and has the bits of JAX's compiled function. In half precision, 1/6 has too few digits.
+        if x.dtype().bytes() < 4 {
+            limited / 6.0
+        } else {
+            limited * (1.0 / 6.0)
+        }
+    })
 }
 
 /// Applies x · [`hard_sigmoid`]\(x) to each element. This function is also called hard swish.
@@ -311,7 +323,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("hard_silu", x);
-    x * hard_sigmoid(x)
+    fused("hard_silu", &[x], || x * hard_sigmoid(x))
 }
 
 /// Limits each element to the range from -1 to 1.
@@ -330,9 +342,11 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
     let _called = called("hard_tanh");
-    let one = Tensor::ones_like(x);
-    let above = x.less(-1.0).select(&-&one, x);
-    x.greater(1.0).select(&one, &above)
+    fused("hard_tanh", &[x], || {
+        let one = Tensor::ones_like(x);
+        let above = x.less(-1.0).select(&-&one, x);
+        x.greater(1.0).select(&one, &above)
+    })
 }
 
 /// Applies x / (1 + |x|) to each element.
@@ -351,7 +365,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
     let _called = called_with_floats("soft_sign", x);
-    x / (x.abs() + 1.0)
+    fused("soft_sign", &[x], || x / (x.abs() + 1.0))
 }
 
 /// Applies x · tanh([`softplus`]\(x)) to each element.
@@ -372,7 +386,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
     let _called = called_with_floats("mish", x);
-    x * softplus(x).tanh()
+    fused("mish", &[x], || x * softplus(x).tanh())
 }
 
 /// Applies (x + √(x² + b)) / 2 to each element.
@@ -393,7 +407,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     let _called = called_with_floats("squareplus", x);
-    (x + (x.square() + b).sqrt()) / 2.0
+    fused("squareplus", &[x], || (x + (x.square() + b).sqrt()) / 2.0)
 }
 
 /// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half:
@@ -417,15 +431,23 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = called("glu");
     let info = x.info();
-    let x = x.move_axis(axis, 0);
-    let length = x.shape()[0];
+    let place = if axis < 0 {
+        x.rank().checked_add_signed(axis)
+    } else {
+        Some(axis.unsigned_abs())
+    };
+    let Some(&length) = place.and_then(|place| x.shape().get(place)) else {
+        // Panics, because the axis is out of range.
+        return x.move_axis(axis, 0);
+    };
     assert!(
         length.is_multiple_of(2),
         "cannot take the gated linear unit of {info}: axis {axis} has the odd length {length}, but must be divided into two halves; use an axis of even length, twice the length of the result",
     );
-    let half = length / 2;
-    let gated = x.index(ix![..half]) * x.index(ix![half..]).sigmoid();
-    gated.move_axis(0, axis)
+    fused("glu", &[x], || {
+        let halves = x.split(2, axis);
+        &halves[0] * halves[1].sigmoid()
+    })
 }
 
 #[cfg(test)]

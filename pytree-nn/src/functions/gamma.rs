@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use pytree_transform::extend::called_with_floats;
+use pytree_transform::extend::{called_with_floats, fused};
 use pytree_transform::{DType, Tensor, custom_jvp};
 
 use crate::convert_floats::at_least_f32;
@@ -45,7 +45,9 @@ const EULER_MACLAURIN: [f64; 12] = [
 /// in their own dtype.
 #[track_caller]
 fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
-    function(&at_least_f32(x)).convert(x.dtype())
+    fused("in_wide", &[x], || {
+        function(&at_least_f32(x)).convert(x.dtype())
+    })
 }
 
 /// Returns log |Γ(x)| of each element. The result is infinite at 0 and at negative integers. The derivative is

@@ -1,7 +1,7 @@
 //! Functions along an axis: logarithms of sums of exponentials, softmax, and standardisation.
 
 use pytree_transform::Tensor;
-use pytree_transform::extend::called;
+use pytree_transform::extend::{called_with_floats, fused};
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
@@ -41,10 +41,13 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.softmax", "scipy.special.softmax", "F.softmax"))]
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = called("softmax");
-    let exponentials = (x - shift(x, axis)).exp();
-    let sums = exponentials.sum_keep([axis]);
-    exponentials / sums
+    let _called = called_with_floats("softmax", x);
+    let shift = shift(x, axis);
+    fused("softmax", &[x], || {
+        let exponentials = (x - shift).exp();
+        let sums = exponentials.sum_keep([axis]);
+        exponentials / sums
+    })
 }
 
 /// Returns x - log Σ exp(x) along `axis`, the logarithm of [`softmax`]. The result has the shape of
@@ -63,10 +66,13 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias("jax.nn.log_softmax", "scipy.special.log_softmax", "F.log_softmax"))]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
-    let _called = called("log_softmax");
-    let shifted = x - shift(x, axis);
-    let normalizers = shifted.exp().sum_keep([axis]).log();
-    shifted - normalizers
+    let _called = called_with_floats("log_softmax", x);
+    let shift = shift(x, axis);
+    fused("log_softmax", &[x], || {
+        let shifted = x - shift;
+        let normalizers = shifted.exp().sum_keep([axis]).log();
+        shifted - normalizers
+    })
 }
 
 /// Returns (x - mean) / √(variance + ε) along `axis`, so that the elements have mean 0 and variance 1. The result has
@@ -88,10 +94,13 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 #[doc(alias = "jax.nn.standardize")]
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
-    let _called = called("standardize");
-    let centred = x - x.mean_keep([axis]);
-    let variance = centred.square().mean_keep([axis]);
-    centred * (variance + epsilon).rsqrt()
+    let _called = called_with_floats("standardize", x);
+    let mean = x.mean_keep([axis]);
+    fused("standardize", &[x], || {
+        let centred = x - mean;
+        let variance = centred.square().mean_keep([axis]);
+        centred * (variance + epsilon).rsqrt()
+    })
 }
 
 /// Returns the maximum along `axis`, which is kept with length 1.

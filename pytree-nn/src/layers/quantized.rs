@@ -2,6 +2,7 @@
 
 use pytree_core::{Filter, KeyPath, Module, Partition, partition};
 use pytree_derive::panicking_twin;
+use pytree_transform::extend::fused;
 use pytree_transform::{DType, Tensor, jit};
 
 use crate::error::InputError;
@@ -70,16 +71,18 @@ impl<M: Model> Quantized<M> {
         let scales = weights.map(|weight: &Tensor| {
             let rows = layouts.next().map_or(&[][..], |layout| &layout.rows);
             let rows: Vec<isize> = rows.iter().map(|axis| axis.cast_signed()).collect();
-            weight.abs().max_keep(rows) / 127.0
+            fused("quantize", &[weight], || {
+                weight.abs().max_keep(rows) / 127.0
+            })
         });
         let integers = weights.map2(&scales, |weight, scale| {
             // All weights of an output may be 0. A scale in half precision may be rounded down.
             let is_zero = scale.equal(Tensor::zeros(scale.dtype(), []));
             let divisor = is_zero.select(Tensor::ones(scale.dtype(), []), scale);
-            (weight / divisor)
-                .round()
-                .clamp(-127.0, 127.0)
-                .convert(DType::I8)
+            fused("quantize", &[weight], || {
+                let rounded = (weight / divisor).round();
+                rounded.clamp(-127.0, 127.0).convert(DType::I8)
+            })
         })?;
         Ok(Self {
             rest,

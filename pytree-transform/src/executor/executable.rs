@@ -230,4 +230,6 @@ pub(super) struct Lent {
     pub(super) release: usize,
     /// The bytes that this step and the later ones need.
     pub(super) needed: usize,
+    /// For each input, whether a step may overwrite it.
+    pub(super) overwritten: Vec<bool>,
 }

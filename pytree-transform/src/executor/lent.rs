@@ -36,8 +36,9 @@ impl Executable {
     ) -> Vec<Arc<Array>> {
         let lent = self.lent.get_or_init(|| self.lending());
         // An input that has a third handle is copied instead of overwritten.
-        let shared = inputs.iter().filter(|input| Arc::strong_count(input) > 2);
-        let copies: usize = shared.map(|input| input.info.bytes()).sum();
+        let overwritten = inputs.iter().zip(&lent.overwritten).filter(|pair| *pair.1);
+        let shared = overwritten.filter(|(input, _)| Arc::strong_count(input) > 2);
+        let copies: usize = shared.map(|(input, _)| input.info.bytes()).sum();
         let mut values = Slots::new();
         self.begin(&mut values, inputs);
         self.run_steps(0..lent.release, &mut values);
@@ -59,7 +60,29 @@ impl Executable {
         Lent {
             release,
             needed: self.needed_from(release),
+            overwritten: self.overwritten(),
         }
+    }
+
+    /// Returns, for each input, whether a step may overwrite it. A loop or a call may overwrite each of its operands.
+    fn overwritten(&self) -> Vec<bool> {
+        let mut slots = vec![false; self.slots];
+        for step in &self.steps {
+            let positions: Vec<usize> = match &step.work {
+                Work::Kernel(kernel) => kernel.in_place().collect(),
+                Work::One(primitive) | Work::Collective(primitive, _) => {
+                    if primitive.bodies().is_empty() {
+                        primitive.overwritten().into_iter().collect()
+                    } else {
+                        (0..step.inputs.len()).collect()
+                    }
+                }
+            };
+            for position in positions {
+                slots[step.inputs[position].slot] = true;
+            }
+        }
+        self.inputs.iter().map(|&slot| slots[slot]).collect()
     }
 
     /// Returns how many bytes the steps from `first` on need at most at a time, beside what is in memory before them.

@@ -17,7 +17,7 @@ use crate::tensor::Tensor;
 use crate::tensor::device::{Sharding, beside, on_host};
 use crate::tensor::scalar::Scalar;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::Recorder;
+use crate::tensor::trace::{Recorder, check_creation};
 
 impl Tensor {
     /// Returns a tensor of the given dtype and shape with all elements equal to `value`, which is a Rust number or bool.
@@ -197,8 +197,10 @@ impl Tensor {
     #[track_caller]
     pub fn eye(dtype: DType, length: usize) -> Self {
         let _called = called("eye");
-        let rows = Self::iota(DType::I32, [length, length], 0);
-        let columns = Self::iota(DType::I32, [length, length], 1);
+        let result = AbstractArray::new(dtype, [length, length]);
+        or_panic(check_creation("eye", &result));
+        let rows = Self::iota(DType::I32, [length, 1], 0);
+        let columns = Self::iota(DType::I32, [1, length], 1);
         or_panic(convert(
             &or_panic(compare(Comparison::Eq, &rows, &columns)),
             dtype,

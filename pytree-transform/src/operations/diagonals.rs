@@ -9,6 +9,7 @@ use pytree_kernels::loops::elementwise::Comparison;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
+use crate::operations::fused::try_fused;
 use crate::operations::reduce::sum_over;
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::elementwise::compare;
@@ -75,11 +76,14 @@ fn triangle(
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that fits into i64");
     let offset = Tensor::scalar(offset);
-    let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
-    let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;
-    let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;
-    let zeros = create::full(tensor.dtype(), tensor.shape(), 0.0)?;
-    select(&kept, tensor, &zeros)
+    try_fused(operation, &[tensor], || {
+        let rows = create::iota(DType::I64, &[matrix[0], 1], 0)?.try_add(&offset)?;
+        let columns = create::iota(DType::I64, &[1, matrix[1]], 1)?;
+        let kept = compare(comparison, &columns, &rows)?;
+        let kept = broadcast_in_dim(&kept, tensor.shape(), &axes)?;
+        let zeros = create::full(tensor.dtype(), tensor.shape(), 0.0)?;
+        select(&kept, tensor, &zeros)
+    })
 }
 
 impl Tensor {

@@ -6,6 +6,7 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::{Rounding, Unary};
 
 use crate::base::error::{TensorError, called, or_panic};
+use crate::operations::fused::fused;
 use crate::operations::reduce::check_float;
 use crate::primitives::convert;
 use crate::primitives::elementwise;
@@ -204,7 +205,9 @@ impl Tensor {
     pub fn trunc(&self) -> Self {
         let _called = called("trunc");
         or_panic(check_float("trunc", self));
-        self.less(0.0).select(self.ceil(), self.floor())
+        fused("trunc", &[self], || {
+            self.less(0.0).select(self.ceil(), self.floor())
+        })
     }
 
     /// Returns the base-2 logarithm of each element.
@@ -223,7 +226,7 @@ impl Tensor {
     pub fn log2(&self) -> Self {
         let _called = called("log2");
         or_panic(check_float("log2", self));
-        self.log() / LN_2
+        fused("log2", &[self], || self.log() / LN_2)
     }
 
     /// Returns the base-10 logarithm of each element.
@@ -242,7 +245,7 @@ impl Tensor {
     pub fn log10(&self) -> Self {
         let _called = called("log10");
         or_panic(check_float("log10", self));
-        self.log() * LOG10_E
+        fused("log10", &[self], || self.log() * LOG10_E)
     }
 
     /// Converts each element from degrees to radians.
@@ -301,13 +304,12 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return or_panic(Err(TensorError::dtype("relu", &[self.info()], "a number")));
         }
-        let zeros = Self::zeros_like(self);
         if self.tracer().is_none() {
-            return self.maximum(&zeros);
+            return self.maximum(0);
         }
         // The gradient of `maximum` at 0 would be 1/2.
-        let bounded = self.stop_gradient().maximum(&zeros);
-        self.greater(&zeros).select(self, &bounded)
+        let bounded = self.stop_gradient().maximum(0);
+        self.greater(0).select(self, &bounded)
     }
 
     /// Returns the number of bits that are 1 in each element, with the same dtype.
@@ -359,7 +361,7 @@ impl Tensor {
     #[track_caller]
     pub fn isinf(&self) -> Self {
         if self.dtype().is_float() {
-            self.abs().equal(f64::INFINITY)
+            fused("isinf", &[self], || self.abs().equal(f64::INFINITY))
         } else {
             self.not_equal(self)
         }
@@ -381,7 +383,7 @@ impl Tensor {
     #[track_caller]
     pub fn isfinite(&self) -> Self {
         if self.dtype().is_float() {
-            self.abs().less(f64::INFINITY)
+            fused("isfinite", &[self], || self.abs().less(f64::INFINITY))
         } else {
             self.equal(self)
         }
@@ -408,10 +410,12 @@ impl Tensor {
         let Some((_, greatest)) = self.dtype().element().float_range() else {
             return self.clone();
         };
-        let of = |value| Self::constant(self.dtype(), value);
-        let numbers = self.isnan().select(of(0.0), self);
-        let below = numbers.equal(f64::INFINITY).select(of(greatest), &numbers);
-        below.equal(f64::NEG_INFINITY).select(of(-greatest), &below)
+        fused("nan_to_num", &[self], || {
+            let of = |value| Self::constant(self.dtype(), value);
+            let numbers = self.isnan().select(of(0.0), self);
+            let below = numbers.equal(f64::INFINITY).select(of(greatest), &numbers);
+            below.equal(f64::NEG_INFINITY).select(of(-greatest), &below)
+        })
     }
 
     /// Returns a tensor with the same elements. `grad` and `jvp` treat the tensor as a constant.

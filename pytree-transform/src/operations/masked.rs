@@ -7,10 +7,10 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 
 use crate::base::error::TensorError;
+use crate::operations::fused::try_fused;
 use crate::operations::reduce::{all_axes, check_float, sum_over, wide_floats};
 use crate::primitives::convert::convert;
 use crate::primitives::reduce::sum;
-use crate::primitives::select::select;
 use crate::tensor::Tensor;
 
 /// Returns an error unless `mask` is a tensor of bools with the shape of `tensor`.
@@ -42,7 +42,7 @@ fn check_same_shape(
 /// Returns the tensor with zeros where `mask` is false.
 #[track_caller]
 fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
-    select(mask, tensor, &Tensor::zeros_like(tensor))
+    mask.try_select(tensor, Tensor::constant(tensor.dtype(), 0.0))
 }
 
 impl Tensor {
@@ -62,11 +62,13 @@ impl Tensor {
     /// assert_eq!(x.sum_where(&Tensor::from([true, false, true])), Tensor::from(4.0));
     /// ```
     #[must_use]
-    #[panicking_twin(sum_where, composed, Shape | DType)]
+    #[panicking_twin(sum_where, Shape | DType)]
     #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
         check_mask("sum_where", self, mask)?;
-        sum_over(&selected(self, mask)?, &all_axes(self))
+        try_fused("sum_where", &[self], || {
+            sum_over(&selected(self, mask)?, &all_axes(self))
+        })
     }
 
     /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Other elements
@@ -97,16 +99,18 @@ impl Tensor {
     /// assert_eq!(grad(loss)(&Tensor::from([4.0, 0.0])), Tensor::from([0.25, 0.0]));
     /// ```
     #[must_use]
-    #[panicking_twin(mean_where, composed, Shape | DType)]
+    #[panicking_twin(mean_where, Shape | DType)]
     #[track_caller]
     pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
         check_float("mean_where", self)?;
         check_mask("mean_where", self, mask)?;
-        let axes = all_axes(self);
-        let wide = wide_floats(self)?;
-        let total = sum(&selected(&wide, mask)?, &axes)?;
-        let count = sum(&convert(mask, wide.dtype())?, &axes)?;
-        convert(&(total / count), self.dtype())
+        try_fused("mean_where", &[self], || {
+            let axes = all_axes(self);
+            let wide = wide_floats(self)?;
+            let total = sum(&selected(&wide, mask)?, &axes)?;
+            let count = sum(&convert(mask, wide.dtype())?, &axes)?;
+            convert(&(total / count), self.dtype())
+        })
     }
 
     /// Returns the mean of all elements with the given weights, as a scalar: Σ wᵢ xᵢ / Σ wᵢ, like
@@ -125,7 +129,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "jnp.average")]
     #[must_use]
-    #[panicking_twin(weighted_mean, composed, Shape | DType)]
+    #[panicking_twin(weighted_mean, Shape | DType)]
     #[track_caller]
     pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
         check_float("weighted_mean", self)?;
@@ -138,10 +142,12 @@ impl Tensor {
                 "equal dtypes",
             ));
         }
-        let axes = all_axes(self);
-        let (values, weights) = (wide_floats(self)?, wide_floats(weights)?);
-        let total = sum(&(&values * &weights), &axes)?;
-        convert(&(total / sum(&weights, &axes)?), self.dtype())
+        try_fused("weighted_mean", &[self], || {
+            let axes = all_axes(self);
+            let (values, weights) = (wide_floats(self)?, wide_floats(weights)?);
+            let total = sum(&(&values * &weights), &axes)?;
+            convert(&(total / sum(&weights, &axes)?), self.dtype())
+        })
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod einsum;
 mod einsum_letters;
 mod extrema;
 mod functions;
+pub(crate) mod fused;
 pub(crate) mod host;
 pub mod indexing;
 mod logic;

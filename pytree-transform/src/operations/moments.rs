@@ -7,6 +7,7 @@ use pytree_kernels::loops::sort::Sorted;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
+use crate::operations::fused::try_fused;
 use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions, wide_floats};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::unary;
@@ -27,7 +28,7 @@ fn corrected_variance(
     axes: &[usize],
     correction: usize,
 ) -> Result<Tensor, TensorError> {
-    TensorError::composed(operation, || {
+    try_fused(operation, &[tensor], || {
         check_float(operation, tensor)?;
         let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
         let count = count(tensor, axes);

@@ -5,6 +5,7 @@ use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
+use crate::operations::fused::try_fused;
 use crate::operations::reduce::{all_axes, check_float, keep_axes, reductions};
 use crate::primitives::reduce::{reduce_by, sum};
 use crate::primitives::shape::reshape;
@@ -12,7 +13,7 @@ use crate::tensor::Tensor;
 
 #[track_caller]
 fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    TensorError::composed("take the norm of", || {
+    try_fused("take the norm of", &[tensor], || {
         check_float("take the norm of", tensor)?;
         Ok(sum(&(tensor * tensor), axes)?.sqrt())
     })
@@ -20,7 +21,7 @@ fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 
 #[track_caller]
 fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    TensorError::composed("logsumexp", || {
+    try_fused("logsumexp", &[tensor], || {
         check_float("logsumexp", tensor)?;
         if axes.iter().any(|&axis| tensor.shape()[axis] == 0) {
             return Ok(sum(tensor, axes)?.log());

@@ -5,13 +5,14 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 
-use crate::base::error::{TensorError, called};
+use crate::base::error::{TensorError, called, or_panic};
+use crate::operations::fused::try_fused;
 use crate::primitives::elementwise;
 use crate::primitives::elementwise::operand::{Operand, beside_each_other, check_quotient};
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
-use crate::tensor::trace::{bind_repeating, overwriting};
+use crate::tensor::trace::{bind_repeating, is_staging, overwriting};
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
@@ -136,32 +137,34 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
     #[must_use]
-    #[panicking_twin(floor_divide, composed)]
+    #[panicking_twin(floor_divide)]
     #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
-        let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
-        if x.dtype().kind() == NumberKind::Unsigned {
-            return x.try_divide(&y);
-        }
-        // If the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
-        if !x.dtype().is_float() {
-            let rest = x.try_rem(&y)?;
-            let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
-            let quotient = &x / &y;
-            return Ok(above.select(&quotient - 1, &quotient));
-        }
-        // If the divisor is 0, return the plain quotient, which is infinite or NaN. The remainder would be NaN.
-        let is_zero = y.equal(0.0);
-        let of = |value| Self::constant(x.dtype(), value);
-        let rest = is_zero
-            .select(of(0.0), &x)
-            .try_rem(is_zero.select(of(1.0), &y))?;
-        let dividend = is_zero.select(&x, &x - &rest);
-        let quotient = dividend / &y;
-        let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
-        Ok(above.select(&quotient - 1.0, &quotient).round_half_away())
+        try_fused("floor_divide", &[self, other], || {
+            let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
+            if x.dtype().kind() == NumberKind::Unsigned {
+                return x.try_divide(&y);
+            }
+            // If the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
+            if !x.dtype().is_float() {
+                let rest = x.try_rem(&y)?;
+                let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
+                let quotient = &x / &y;
+                return Ok(above.select(&quotient - 1, &quotient));
+            }
+            // If the divisor is 0, return the plain quotient, which is infinite or NaN. The remainder would be NaN.
+            let is_zero = y.equal(0.0);
+            let of = |value| Self::constant(x.dtype(), value);
+            let rest = is_zero
+                .select(of(0.0), &x)
+                .try_rem(is_zero.select(of(1.0), &y))?;
+            let dividend = is_zero.select(&x, &x - &rest);
+            let quotient = dividend / &y;
+            let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
+            Ok(above.select(&quotient - 1.0, &quotient).round_half_away())
+        })
     }
 
     /// Returns the remainder of [`floor_divide`](Self::floor_divide), with the sign of the divisor, like Python's `%`
@@ -178,26 +181,28 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.remainder", "torch.remainder"))]
     #[must_use]
-    #[panicking_twin(remainder, composed)]
+    #[panicking_twin(remainder)]
     #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
         let other = &other.beside(self)?;
-        let (x, mut y) = elementwise::broadcast_together("remainder", self, other)?;
-        if x.dtype() == DType::Bool {
-            return Err(TensorError::dtype(
-                "remainder",
-                &[x.info(), y.info()],
-                "numbers",
-            ));
-        }
-        if !x.dtype().is_float() {
-            y = y.try_equal(0)?.select(Self::ones_like(&y), &y);
-        }
-        let rest = x.try_rem(&y)?;
-        let zeros = Self::zeros_like(&rest);
-        let other_sign = rest.less(&zeros).not_equal(y.less(&zeros));
-        Ok((other_sign & rest.not_equal(&zeros)).select(&rest + &y, &rest))
+        try_fused("remainder", &[self, other], || {
+            let (x, mut y) = elementwise::broadcast_together("remainder", self, other)?;
+            if x.dtype() == DType::Bool {
+                return Err(TensorError::dtype(
+                    "remainder",
+                    &[x.info(), y.info()],
+                    "numbers",
+                ));
+            }
+            if !x.dtype().is_float() {
+                y = y.try_equal(0)?.select(Self::ones_like(&y), &y);
+            }
+            let rest = x.try_rem(&y)?;
+            let zeros = Self::zeros_like(&rest);
+            let other_sign = rest.less(&zeros).not_equal(y.less(&zeros));
+            Ok((other_sign & rest.not_equal(&zeros)).select(&rest + &y, &rest))
+        })
     }
 
     /// Returns √(x² + y²) of each pair of elements, without overflow or underflow of the squares.
@@ -214,20 +219,22 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.hypot", "torch.hypot"))]
     #[must_use]
-    #[panicking_twin(hypot, composed)]
+    #[panicking_twin(hypot)]
     #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
         let other = &other.beside(self)?;
-        let (x, y) = elementwise::broadcast_together("hypot", self, other)?;
-        let (x, y) = (x.abs(), y.abs());
-        let infinite = x.try_equal(f64::INFINITY)? | y.try_equal(f64::INFINITY)?;
-        let (larger, smaller) = (x.try_maximum(&y)?, x.try_minimum(&y)?);
-        let has_no_quotient = larger.equal(0.0) | larger.equal(f64::INFINITY);
-        let divisor = has_no_quotient.select(Self::ones_like(&larger), &larger);
-        let length = &larger * ((smaller / divisor).square() + 1.0).sqrt();
-        let infinity = Self::constant(length.dtype(), f64::INFINITY);
-        Ok(infinite.select(&infinity, &length))
+        try_fused("hypot", &[self, other], || {
+            let (x, y) = elementwise::broadcast_together("hypot", self, other)?;
+            let (x, y) = (x.abs(), y.abs());
+            let infinite = x.try_equal(f64::INFINITY)? | y.try_equal(f64::INFINITY)?;
+            let (larger, smaller) = (x.try_maximum(&y)?, x.try_minimum(&y)?);
+            let has_no_quotient = larger.equal(0.0) | larger.equal(f64::INFINITY);
+            let divisor = has_no_quotient.select(Self::ones_like(&larger), &larger);
+            let length = &larger * ((smaller / divisor).square() + 1.0).sqrt();
+            let infinity = Self::constant(length.dtype(), f64::INFINITY);
+            Ok(infinite.select(&infinity, &length))
+        })
     }
 
     /// Returns the step function of each element x: 0 if x is negative, `at_zero` if x is 0, 1 if x is positive, and
@@ -243,14 +250,17 @@ impl Tensor {
     /// ```
     #[doc(alias("jnp.heaviside", "torch.heaviside"))]
     #[must_use]
-    #[panicking_twin(heaviside, composed)]
+    #[panicking_twin(heaviside)]
     #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
-        let of = |value| Self::constant(self.dtype(), value);
-        let numbers = self.isnan().try_select(self, &at_zero.beside(self)?)?;
-        let right = self.try_greater(0.0)?.select(of(1.0), &numbers);
-        Ok(self.less(0.0).select(of(0.0), &right))
+        let at_zero = &at_zero.beside(self)?;
+        try_fused("heaviside", &[self, at_zero], || {
+            let of = |value| Self::constant(self.dtype(), value);
+            let numbers = self.isnan().try_select(self, at_zero)?;
+            let right = self.try_greater(0.0)?.select(of(1.0), &numbers);
+            Ok(self.less(0.0).select(of(0.0), &right))
+        })
     }
 
     /// Limits each element to the range from `low` to `high`.
@@ -271,7 +281,10 @@ impl Tensor {
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
         let _called = called("clip");
-        self.maximum(low).minimum(high)
+        let (low, high) = (or_panic(low.beside(self)), or_panic(high.beside(self)));
+        or_panic(try_fused("clip", &[self, &low, &high], || {
+            self.try_maximum(&low)?.try_minimum(&high)
+        }))
     }
 
     /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. An element strictly
@@ -302,6 +315,11 @@ impl Tensor {
                 Ok(limited) => Ok(limited),
                 Err([limited, high]) => limited.try_minimum(&high),
             };
+        }
+        if !is_staging() && [&low, &high].iter().all(|it| it.array().is_some()) {
+            let limited = self.stop_gradient().try_maximum(&low)?.try_minimum(&high)?;
+            let inside = self.greater(&low) & self.less(&high);
+            return inside.try_select(self, &limited);
         }
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);

@@ -11,6 +11,7 @@ use pytree_kernels::loops::reduction::Reduction;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
+use crate::operations::fused::try_fused;
 use crate::primitives::convert::convert;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
@@ -74,7 +75,7 @@ pub(super) fn sum_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
 
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    TensorError::composed("take the mean of", || {
+    try_fused("take the mean of", &[tensor], || {
         check_float("take the mean of", tensor)?;
         // Multiply by the reciprocal of the number of elements, like XLA.
         let sum = reduce::sum(&wide_floats(tensor)?, axes)?;

@@ -10,6 +10,7 @@ use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
+use crate::operations::fused::try_fused;
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
@@ -52,11 +53,13 @@ impl Tensor {
         if behind == length {
             return Ok(self.clone());
         }
-        let (first, last) = (
-            along(self, axis, 0, behind)?,
-            along(self, axis, behind, length)?,
-        );
-        concatenate(&[&last, &first], axis)
+        try_fused("roll", &[self], || {
+            let (first, last) = (
+                along(self, axis, 0, behind)?,
+                along(self, axis, behind, length)?,
+            );
+            concatenate(&[&last, &first], axis)
+        })
     }
 
     /// Repeats the whole tensor along each axis. If `repeats` has fewer numbers than axes, they apply to the last axes.

@@ -11,7 +11,7 @@ use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::Binary;
 
-use self::scattered::{Scattered, Update};
+use self::scattered::{Scattered, Update, combined};
 use super::indexing::Index;
 use crate::base::error::TensorError;
 use crate::operations::axes::axis_of;
@@ -277,8 +277,8 @@ fn update_part(
     };
     at_line_by_default(Location::caller(), || match update {
         Update::Set => plan.replace(tensor, value),
-        Update::Add => binary(Binary::Add, tensor, &around(0.0)?),
-        Update::Multiply => binary(Binary::Mul, tensor, &around(1.0)?),
+        Update::Add => combined(Binary::Add, tensor, around(0.0)?),
+        Update::Multiply => combined(Binary::Mul, tensor, around(1.0)?),
         Update::Min => extremum(Binary::Min),
         Update::Max => extremum(Binary::Max),
     })

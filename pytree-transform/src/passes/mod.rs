@@ -6,8 +6,10 @@
 //! An equation with an effect is neither removed nor merged, nor moved before another equation with an effect.
 
 mod common_subexpressions;
+mod concatenated_slices;
 mod constant_folding;
 mod constraints;
+mod forwarded;
 mod host;
 mod joined_parts;
 mod joined_sums;
@@ -19,6 +21,7 @@ mod quantized_weights;
 mod replacements;
 mod rows;
 mod simplify;
+mod sunk_weights;
 #[cfg(test)]
 mod tests;
 

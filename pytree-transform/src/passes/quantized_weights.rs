@@ -1,9 +1,8 @@
 //! Multiplies with 8-bit integers and their scales as they are stored, and reads their rows.
 //!
 //! A quantized weight is used as `integers.convert(F32) * scales`. If this is the right operand of a product, the product reads the
-//! integers. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups, the integers and the
-//! scales are read so, and multiplied afterwards. In these forms the weight is not widened as a whole. In others it is, for instance
-//! where it is transposed.
+//! integers, transposed or not. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups, the integers and the
+//! scales are read so, and multiplied afterwards. In these forms the weight is not widened as a whole.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Broadcast;
 use crate::primitives::gather::Take;
-use crate::primitives::shape::Reshape;
+use crate::primitives::shape::{Reshape, Transpose};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
@@ -72,12 +71,12 @@ enum Use {
 }
 
 /// The product of integers that are converted and of scales that are broadcast.
-struct Weight {
-    integers: Variable,
-    convert: Convert,
-    scales: Variable,
-    broadcast: Broadcast,
-    product: Arc<dyn Primitive>,
+pub(super) struct Weight {
+    pub(super) integers: Variable,
+    pub(super) convert: Convert,
+    pub(super) scales: Variable,
+    pub(super) broadcast: Broadcast,
+    pub(super) product: Arc<dyn Primitive>,
 }
 
 /// Returns the use of an equation that is a product with a quantized weight.
@@ -87,11 +86,38 @@ fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equatio
         return None;
     };
     let info = |variable| jaxpr.info(variable);
+    let maker = makers[right.index()].map(|maker| &jaxpr.equations[maker]);
+    let transposed = maker.and_then(|maker| Some((maker, maker.parameters::<Transpose>()?)));
+    let (dot, right) = match transposed {
+        Some((maker, transpose)) => {
+            let source = maker.inputs[0];
+            let turned = of_untransposed(dot, transpose)?;
+            let is_equal = turned.summation(info(left), info(source))
+                == dot.summation(info(left), info(right));
+            (&is_equal.then_some(turned)?, source)
+        }
+        None => (dot, right),
+    };
     weights(jaxpr, makers, right).find_map(|weight| {
         let (integers, scales) = (info(weight.integers), info(weight.scales));
         let primitive = QuantizedDot::of(dot, info(left), integers, &weight.broadcast, scales)?;
         Some(Use::Product(primitive, weight))
     })
+}
+
+/// Returns the product with the operand of a transposition in place of its result, if the axes of the result keep their order.
+fn of_untransposed(dot: &DotGeneral, Transpose { permutation }: &Transpose) -> Option<DotGeneral> {
+    let mut turned = dot.clone();
+    let (contract, batch) = (&mut turned.contract.1, &mut turned.batch.1);
+    let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
+    let free = (0..permutation.len()).filter(is_free);
+    if !free.map(|axis| permutation[axis]).is_sorted() {
+        return None;
+    }
+    for axis in contract.iter_mut().chain(batch) {
+        *axis = permutation[*axis];
+    }
+    Some(turned)
 }
 
 /// Returns the use of an equation that takes slices of a quantized weight.
@@ -196,7 +222,7 @@ impl Weight {
 }
 
 /// Returns the ways to read a variable as a quantized weight.
-fn weights<'a>(
+pub(super) fn weights<'a>(
     jaxpr: &'a Jaxpr,
     makers: &'a [Option<usize>],
     variable: Variable,

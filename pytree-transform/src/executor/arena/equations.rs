@@ -36,6 +36,9 @@ const MOST_VARIABLES: usize = 4 * MOST_EQUATIONS;
 /// The greatest number of nanoseconds that one round of a program may take. Beyond it, fused kernels and threads are faster.
 const LONGEST: usize = 20_000;
 
+/// The greatest number of bytes of a value that is created from nothing. A program keeps it between runs.
+const MOST_CREATED: usize = 1 << 20;
+
 /// The number of elements that an instruction handles in a nanosecond.
 const PER_NANOSECOND: usize = 8;
 
@@ -246,6 +249,7 @@ impl Translator {
             return Some(inputs);
         }
         if any.is::<Full>() || any.is::<Iota>() {
+            (infos[0].bytes() <= MOST_CREATED).then_some(())?;
             let results = evaluate(&**primitive, Operands::new());
             let constants = results
                 .into_iter()

@@ -58,14 +58,19 @@ impl Scattered {
             Update::Set => by(ScatterBy::Set),
             Update::Add => {
                 let added = scatter_add(updates, &self.indices, axis, length)?;
-                overwriting(&Binary::Add, [tensor.clone(), added])
-                    .or_else(|[x, added]| binary(Binary::Add, &x, &added))
+                combined(Binary::Add, tensor, added)
             }
             Update::Multiply => by(ScatterBy::Multiply),
             Update::Min => by(ScatterBy::Min),
             Update::Max => by(ScatterBy::Max),
         })
     }
+}
+
+/// Applies an operation to a tensor and to another one, whose memory the result may take.
+#[track_caller]
+pub(super) fn combined(of: Binary, tensor: &Tensor, other: Tensor) -> Result<Tensor, TensorError> {
+    overwriting(&of, [tensor.clone(), other]).or_else(|[x, other]| binary(of, &x, &other))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

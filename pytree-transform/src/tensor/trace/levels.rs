@@ -22,6 +22,8 @@ thread_local! {
     pub(super) static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     /// The number of levels that record functions with custom derivative rules.
     static WITH_RULES: Cell<usize> = const { Cell::new(0) };
+    /// Whether the innermost level that records for compilation records operations on untraced tensors, too.
+    static RECORDING_ALL: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A transformation in progress. Dropping this value removes its trace level.
@@ -189,6 +191,28 @@ pub(super) fn innermost_with_rule() -> Option<usize> {
         return None;
     }
     innermost(Interpreter::has_rule)
+}
+
+/// A guard during which operations on untraced tensors are recorded; see [`recording_all`].
+pub(crate) struct RecordingAll;
+
+impl Drop for RecordingAll {
+    fn drop(&mut self) {
+        RECORDING_ALL.set(false);
+    }
+}
+
+/// Makes the innermost level that records for compilation record all operations, until the guard is dropped.
+#[must_use]
+pub(crate) fn recording_all() -> RecordingAll {
+    RECORDING_ALL.set(true);
+    RecordingAll
+}
+
+/// Returns the level that records an operation on untraced tensors, or `None` if such operations are evaluated.
+#[inline]
+pub(super) fn level_of_untraced() -> Option<usize> {
+    RECORDING_ALL.get().then(innermost_stage).flatten()
 }
 
 /// Among the levels that running code can use, returns the innermost level for whose interpreter `is_wanted` returns

@@ -25,7 +25,7 @@ pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{alone, bind, bind_one, bind_repeating, check_creation, overwriting};
 pub(crate) use self::conditions::{suspended, under};
 pub(crate) use self::interpreter::Interpreter;
-pub(crate) use self::levels::{Trace, is_staging, is_transforming};
+pub(crate) use self::levels::{Trace, is_staging, is_transforming, recording_all};
 pub(crate) use self::lines::{
     at_line, at_line_by_default, at_own_lines, current_line, in_rule, known_line,
 };
