@@ -18,11 +18,10 @@ use pytree::{Reversed, eval_shape, nn, vjp};
 
 use crate::counting::peak;
 
-/// The bytes of an operand of f32 numbers, for composed elementwise functions and for others, and of an operand of another dtype. All
+/// The bytes of an operand of f32 numbers, for composed elementwise functions, and of other operands. All
 /// have as many elements as composed functions compile for.
 const LARGE: usize = 64 << 20;
 const OPERAND: usize = 8 << 20;
-const OTHER: usize = 8 << 20;
 
 /// What a function may need beside its results: tiles or sums of two threads, which take a megabyte, and the recorded program.
 const SLACK: usize = (1 << 20) + (1 << 17);
@@ -55,8 +54,7 @@ impl Case {
     fn bytes(&self, dtype: DType) -> usize {
         match dtype {
             DType::F32 if self.is_large => LARGE,
-            DType::F32 => OPERAND,
-            _ => OTHER,
+            _ => OPERAND,
         }
     }
 
@@ -344,7 +342,7 @@ fn along_axes() -> Vec<Case> {
             vec![values, places]
         }),
         // The comparison of each value with each element.
-        case("searchsorted", |x, _| x.index(ix![0]).searchsorted(&x.index(ix![0]))).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 0.5 }),
+        case("searchsorted", |x, _| x.index(ix![0]).searchsorted(&x.index(ix![0]))).beside(|_| 0.5),
         case("segment_sum", |x, _| x.segment_sum(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
         case("segment_prod", |x, _| x.segment_prod(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
         case("segment_max", |x, _| x.segment_max(&Tensor::zeros(DType::I32, [x.shape()[0]]), 3)),
@@ -442,7 +440,7 @@ fn moved() -> Vec<Case> {
         case("linspace", |x, _| Tensor::linspace(x.dtype(), 0.0, 1.0, ROW)),
         case("iota", |x, _| Tensor::iota(x.dtype(), x.shape(), 0)),
         // The comparison.
-        case("eye", |x, _| Tensor::eye(x.dtype(), ROW)).beside(|dtype| if dtype == DType::F32 { 0.25 } else { 0.5 }),
+        case("eye", |x, _| Tensor::eye(x.dtype(), ROW)).beside(|_| 0.5),
     ]
 }
 
@@ -556,8 +554,8 @@ pub(crate) fn need_little_more_than_their_results() {
     for (dtype, bytes) in [
         (DType::F32, LARGE),
         (DType::F32, OPERAND),
-        (DType::BF16, OTHER),
-        (DType::I32, OTHER),
+        (DType::BF16, OPERAND),
+        (DType::I32, OPERAND),
     ] {
         let operand = || Tensor::ones(dtype, [bytes / dtype.bytes() / ROW, ROW]);
         let (x, y) = (operand(), operand());

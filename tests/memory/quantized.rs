@@ -20,9 +20,11 @@ fn wide((integers, scales): &Weight) -> Tensor {
     integers.convert(DType::F32) * scales
 }
 
-/// Functions of a vector and a weight.
+/// A function of a vector and a weight, and its name.
+type Named = (&'static str, fn(Tensor, &Weight) -> Tensor);
+
 #[rustfmt::skip]
-fn functions() -> Vec<(&'static str, fn(Tensor, &Weight) -> Tensor)> {
+fn functions() -> Vec<Named> {
     vec![
         ("product", |x, weight| x.matmul(&wide(weight))),
         ("transposed", |x, weight| x.matmul(&wide(weight).t())),
@@ -100,16 +102,8 @@ fn gpt2() -> Gpt2 {
 pub(crate) fn models_are_not_widened() {
     let gpt2 = gpt2();
     let (quantized, most) = peak(|| Quantized::new(&gpt2, &Filter::param()));
-    let integers = quantized
-        .integers
-        .leaves()
-        .into_iter()
-        .map(|leaf| leaf.len());
-    let scales = quantized
-        .scales
-        .leaves()
-        .into_iter()
-        .map(|leaf| 4 * leaf.len());
+    let integers = quantized.integers.leaves().iter().map(|leaf| leaf.len());
+    let scales = quantized.scales.leaves().iter().map(|leaf| 4 * leaf.len());
     let bytes: usize = integers.chain(scales).sum();
     println!("quantize: {most} bytes for {bytes} bytes of integers and scales");
     assert!(most < bytes + (2 << 20), "{most}");
