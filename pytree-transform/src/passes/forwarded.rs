@@ -1,10 +1,11 @@
 //! Replaces results of a call that are its operands by these operands. The call would copy them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::replacements::Replacements;
 use crate::primitives::call::Call;
-use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::jaxpr::{Jaxpr, Variable};
 
 /// Removes the results of calls that the called function returns as it receives them.
 pub(super) fn forwarded(mut jaxpr: Jaxpr) -> Jaxpr {
@@ -14,11 +15,11 @@ pub(super) fn forwarded(mut jaxpr: Jaxpr) -> Jaxpr {
         let Some(Call(body)) = equation.parameters() else {
             continue;
         };
-        let operand = |output| {
-            let position = body.jaxpr.inputs.iter().position(|input| input == output);
-            position.map(|position| equation.inputs[position])
-        };
-        let operands: Vec<_> = body.jaxpr.outputs.iter().map(operand).collect();
+        let inputs = body.jaxpr.inputs.iter().zip(&equation.inputs);
+        let inputs: HashMap<Variable, Variable> =
+            inputs.map(|(&it, &operand)| (it, operand)).collect();
+        let outputs = body.jaxpr.outputs.iter();
+        let operands: Vec<_> = outputs.map(|output| inputs.get(output).copied()).collect();
         if operands.iter().all(Option::is_none) {
             continue;
         }
