@@ -209,10 +209,18 @@ impl<'j> View<'j> {
         let maximum = self.made_by::<Binary>(selection[2]);
         match (compared, maximum) {
             (Some((Comparison::Gt, compared)), Some((Binary::Max, operands))) => {
-                compared == operands && compared[0] == selection[1]
+                let mut pairs = compared.iter().zip(operands);
+                pairs.all(|(&left, &right)| self.are_same(left, right))
+                    && compared[0] == selection[1]
             }
             _ => false,
         }
+    }
+
+    /// Returns whether two variables are one, or have the same number everywhere.
+    fn are_same(&self, left: Variable, right: Variable) -> bool {
+        let bits = |variable| self.number(variable).map(f64::to_bits);
+        left == right || bits(left).is_some() && bits(left) == bits(right)
     }
 
     fn unary(&self, unary: Unary, equation: &Equation) -> Option<Found> {
