@@ -102,8 +102,11 @@ class Programs:
 
 
 def commit():
-    """Returns the commit of this repository, with a mark if files differ from it."""
-    return _output(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"])
+    """Returns the commit of this repository, with a mark if files differ from it that this tool does not write."""
+    git = ["git", "-C", str(ROOT)]
+    written = [":!benches/results", ":!docs/reference/performance.md"]
+    changed = _output([*git, "status", "--porcelain", "--untracked-files=no", "--", ".", *written])
+    return _output([*git, "rev-parse", "--short=8", "HEAD"]) + ("-dirty" if changed else "")
 
 
 def versions(programs):
