@@ -65,7 +65,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     let _called = called_with_floats("leaky_relu", x);
-    fused("leaky_relu", &[x], || {
+    fused(&[x], || {
         // A product, so that the gradient needs one choice.
         x * x
             .greater_equal(0.0)
@@ -92,7 +92,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = called_with_floats("elu", x);
-    fused("elu", &[x], || {
+    fused(&[x], || {
         let positive = x.greater(0.0);
         // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
         // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
@@ -121,7 +121,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("selu", x);
-    fused("selu", &[x], || {
+    fused(&[x], || {
         elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
     })
 }
@@ -145,7 +145,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = called_with_floats("celu", x);
-    fused("celu", &[x], || {
+    fused(&[x], || {
         x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
     })
 }
@@ -170,7 +170,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("gelu", x);
-    fused("gelu", &[x], || {
+    fused(&[x], || {
         let inner = (x + x.powi(3) * 0.044_715) * (2.0 / PI).sqrt();
         x * ((inner.tanh() + 1.0) * 0.5)
     })
@@ -195,7 +195,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
     let _called = called_with_floats("gelu_exact", x);
-    fused("gelu_exact", &[x], || x * 0.5 * (-x * FRAC_1_SQRT_2).erfc())
+    fused(&[x], || x * 0.5 * (-x * FRAC_1_SQRT_2).erfc())
 }
 
 /// Applies x · σ(x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ). This function is also called swish.
@@ -216,7 +216,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("silu", x);
-    fused("silu", &[x], || x * x.sigmoid())
+    fused(&[x], || x * x.sigmoid())
 }
 
 /// Applies log(1 + eˣ) = max(x, 0) + log(1 + e⁻ˡˣˡ) to each element, without overflow.
@@ -273,7 +273,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
     let _called = called_with_floats("log_sigmoid", x);
-    fused("log_sigmoid", &[x], || -softplus(&-x))
+    fused(&[x], || -softplus(&-x))
 }
 
 /// Applies the piecewise linear sigmoid [`relu6`]\(x + 3) / 6 to each element.
@@ -294,7 +294,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     let _called = called_with_floats("hard_sigmoid", x);
-    fused("hard_sigmoid", &[x], || {
+    fused(&[x], || {
         let limited = relu6(&(x + 3.0));
         // A product takes less time, and has the bits of JAX's compiled function. In half precision, 1/6 has too few digits.
         if x.dtype().bytes() < 4 {
@@ -323,7 +323,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
     let _called = called_with_floats("hard_silu", x);
-    fused("hard_silu", &[x], || x * hard_sigmoid(x))
+    fused(&[x], || x * hard_sigmoid(x))
 }
 
 /// Limits each element to the range from -1 to 1.
@@ -342,7 +342,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
     let _called = called("hard_tanh");
-    fused("hard_tanh", &[x], || {
+    fused(&[x], || {
         let one = Tensor::ones_like(x);
         let above = x.less(-1.0).select(&-&one, x);
         x.greater(1.0).select(&one, &above)
@@ -365,7 +365,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
     let _called = called_with_floats("soft_sign", x);
-    fused("soft_sign", &[x], || x / (x.abs() + 1.0))
+    fused(&[x], || x / (x.abs() + 1.0))
 }
 
 /// Applies x · tanh([`softplus`]\(x)) to each element.
@@ -386,7 +386,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
     let _called = called_with_floats("mish", x);
-    fused("mish", &[x], || x * softplus(x).tanh())
+    fused(&[x], || x * softplus(x).tanh())
 }
 
 /// Applies (x + √(x² + b)) / 2 to each element.
@@ -407,7 +407,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     let _called = called_with_floats("squareplus", x);
-    fused("squareplus", &[x], || (x + (x.square() + b).sqrt()) / 2.0)
+    fused(&[x], || (x + (x.square() + b).sqrt()) / 2.0)
 }
 
 /// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half:
@@ -444,7 +444,7 @@ pub fn glu(x: &Tensor, axis: isize) -> Tensor {
         length.is_multiple_of(2),
         "cannot take the gated linear unit of {info}: axis {axis} has the odd length {length}, but must be divided into two halves; use an axis of even length, twice the length of the result",
     );
-    fused("glu", &[x], || {
+    fused(&[x], || {
         let halves = x.split(2, axis);
         &halves[0] * halves[1].sigmoid()
     })

@@ -45,9 +45,7 @@ const EULER_MACLAURIN: [f64; 12] = [
 /// in their own dtype.
 #[track_caller]
 fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
-    fused("in_wide", &[x], || {
-        function(&at_least_f32(x)).convert(x.dtype())
-    })
+    fused(&[x], || function(&at_least_f32(x)).convert(x.dtype()))
 }
 
 /// Returns log |Γ(x)| of each element. The result is infinite at 0 and at negative integers. The derivative is

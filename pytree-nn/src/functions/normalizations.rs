@@ -43,7 +43,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = called_with_floats("softmax", x);
     let shift = shift(x, axis);
-    fused("softmax", &[x], || {
+    fused(&[x], || {
         let exponentials = (x - shift).exp();
         let sums = exponentials.sum_keep([axis]);
         exponentials / sums
@@ -68,7 +68,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = called_with_floats("log_softmax", x);
     let shift = shift(x, axis);
-    fused("log_softmax", &[x], || {
+    fused(&[x], || {
         let shifted = x - shift;
         let normalizers = shifted.exp().sum_keep([axis]).log();
         shifted - normalizers
@@ -96,7 +96,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
     let _called = called_with_floats("standardize", x);
     let mean = x.mean_keep([axis]);
-    fused("standardize", &[x], || {
+    fused(&[x], || {
         let centred = x - mean;
         let variance = centred.square().mean_keep([axis]);
         centred * (variance + epsilon).rsqrt()

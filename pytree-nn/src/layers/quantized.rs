@@ -2,7 +2,7 @@
 
 use pytree_core::{Filter, KeyPath, Module, Partition, partition};
 use pytree_derive::panicking_twin;
-use pytree_transform::extend::fused;
+use pytree_transform::extend::{called, fused};
 use pytree_transform::{DType, Tensor, jit};
 
 use crate::error::InputError;
@@ -64,6 +64,7 @@ impl<M: Model> Quantized<M> {
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
+        let _called = called("quantize");
         let matrices = selected_matrices("quantize", model, filter)?;
         let chosen = paths(matrices.iter().map(|(path, ..)| path.clone()));
         let [weights, rest] = partition::split(model, [chosen, Filter::everything()])?;
@@ -71,15 +72,13 @@ impl<M: Model> Quantized<M> {
         let scales = weights.map(|weight: &Tensor| {
             let rows = layouts.next().map_or(&[][..], |layout| &layout.rows);
             let rows: Vec<isize> = rows.iter().map(|axis| axis.cast_signed()).collect();
-            fused("quantize", &[weight], || {
-                weight.abs().max_keep(rows) / 127.0
-            })
+            fused(&[weight], || weight.abs().max_keep(rows) / 127.0)
         });
         let integers = weights.map2(&scales, |weight, scale| {
             // All weights of an output may be 0. A scale in half precision may be rounded down.
             let is_zero = scale.equal(Tensor::zeros(scale.dtype(), []));
             let divisor = is_zero.select(Tensor::ones(scale.dtype(), []), scale);
-            fused("quantize", &[weight], || {
+            fused(&[weight], || {
                 let rounded = (weight / divisor).round();
                 rounded.clamp(-127.0, 127.0).convert(DType::I8)
             })

@@ -69,6 +69,7 @@ fn triangle(
     comparison: Comparison,
     offset: isize,
 ) -> Result<Tensor, TensorError> {
+    let _called = called(operation);
     needs_matrix(operation, tensor)?;
     let axes: AxisList = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
@@ -76,7 +77,7 @@ fn triangle(
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that fits into i64");
     let offset = Tensor::scalar(offset);
-    try_fused(operation, &[tensor], || {
+    try_fused(&[tensor], || {
         let rows = create::iota(DType::I64, &[matrix[0], 1], 0)?.try_add(&offset)?;
         let columns = create::iota(DType::I64, &[1, matrix[1]], 1)?;
         let kept = compare(comparison, &columns, &rows)?;

@@ -7,7 +7,7 @@ use pytree_kernels::loops::elementwise::{Rounding, Unary};
 
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::fused::fused;
-use crate::operations::reduce::check_float;
+use crate::operations::reduce::called_with_floats;
 use crate::primitives::convert;
 use crate::primitives::elementwise;
 use crate::tensor::Tensor;
@@ -203,11 +203,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn trunc(&self) -> Self {
-        let _called = called("trunc");
-        or_panic(check_float("trunc", self));
-        fused("trunc", &[self], || {
-            self.less(0.0).select(self.ceil(), self.floor())
-        })
+        let _called = or_panic(called_with_floats("trunc", self));
+        fused(&[self], || self.less(0.0).select(self.ceil(), self.floor()))
     }
 
     /// Returns the base-2 logarithm of each element.
@@ -224,9 +221,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log2(&self) -> Self {
-        let _called = called("log2");
-        or_panic(check_float("log2", self));
-        fused("log2", &[self], || self.log() / LN_2)
+        let _called = or_panic(called_with_floats("log2", self));
+        fused(&[self], || self.log() / LN_2)
     }
 
     /// Returns the base-10 logarithm of each element.
@@ -243,9 +239,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log10(&self) -> Self {
-        let _called = called("log10");
-        or_panic(check_float("log10", self));
-        fused("log10", &[self], || self.log() * LOG10_E)
+        let _called = or_panic(called_with_floats("log10", self));
+        fused(&[self], || self.log() * LOG10_E)
     }
 
     /// Converts each element from degrees to radians.
@@ -262,8 +257,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn deg2rad(&self) -> Self {
-        let _called = called("deg2rad");
-        or_panic(check_float("deg2rad", self));
+        let _called = or_panic(called_with_floats("deg2rad", self));
         self * (PI / 180.0)
     }
 
@@ -281,8 +275,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn rad2deg(&self) -> Self {
-        let _called = called("rad2deg");
-        or_panic(check_float("rad2deg", self));
+        let _called = or_panic(called_with_floats("rad2deg", self));
         self * (180.0 / PI)
     }
 
@@ -360,8 +353,9 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn isinf(&self) -> Self {
+        let _called = called("isinf");
         if self.dtype().is_float() {
-            fused("isinf", &[self], || self.abs().equal(f64::INFINITY))
+            fused(&[self], || self.abs().equal(f64::INFINITY))
         } else {
             self.not_equal(self)
         }
@@ -382,8 +376,9 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn isfinite(&self) -> Self {
+        let _called = called("isfinite");
         if self.dtype().is_float() {
-            fused("isfinite", &[self], || self.abs().less(f64::INFINITY))
+            fused(&[self], || self.abs().less(f64::INFINITY))
         } else {
             self.equal(self)
         }
@@ -407,10 +402,11 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Self {
+        let _called = called("nan_to_num");
         let Some((_, greatest)) = self.dtype().element().float_range() else {
             return self.clone();
         };
-        fused("nan_to_num", &[self], || {
+        fused(&[self], || {
             let of = |value| Self::constant(self.dtype(), value);
             let numbers = self.isnan().select(of(0.0), self);
             let below = numbers.equal(f64::INFINITY).select(of(greatest), &numbers);

@@ -59,14 +59,13 @@ impl Hash for Recorded {
 }
 
 /// Calls a function of tensors that it captures, and of numbers. If an operand is large, runs the function as one compiled program.
-/// Returns an error if the system refuses memory.
+/// Returns an error if the system refuses memory, which names the function of [`called`](crate::extend::called).
 #[track_caller]
 pub(crate) fn try_fused(
-    operation: &'static str,
     operands: &[&Tensor],
     function: impl FnOnce() -> Result<Tensor, TensorError>,
 ) -> Result<Tensor, TensorError> {
-    TensorError::composed(operation, || {
+    TensorError::composed("fused", || {
         let is_large = operands.iter().any(|operand| operand.len() >= LARGE);
         if !is_large || !can_compile(operands) {
             return function();
@@ -87,19 +86,16 @@ pub(crate) fn try_fused(
 /// ```
 /// use pytree_transform::Tensor;
 /// use pytree_transform::extend::fused;
-/// let gaussian = |x: &Tensor| fused("gaussian", &[x], || (-x.square()).exp());
+/// let gaussian = |x: &Tensor| fused(&[x], || (-x.square()).exp());
 /// assert_eq!(gaussian(&Tensor::from([0.0_f32, 1.0])).to_vec::<f32>()[0], 1.0);
 /// ```
 ///
 /// # Panics
-/// Panics if the function panics, or if the system refuses memory. The error names `operation`.
+/// Panics if the function panics, or if the system refuses memory. The error names the function of
+/// [`called`](crate::extend::called).
 #[track_caller]
-pub fn fused(
-    operation: &'static str,
-    operands: &[&Tensor],
-    function: impl FnOnce() -> Tensor,
-) -> Tensor {
-    or_panic(try_fused(operation, operands, || Ok(function())))
+pub fn fused(operands: &[&Tensor], function: impl FnOnce() -> Tensor) -> Tensor {
+    or_panic(try_fused(operands, || Ok(function())))
 }
 
 fn can_compile(operands: &[&Tensor]) -> bool {

@@ -6,9 +6,9 @@
 use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::DType;
 
-use crate::base::error::TensorError;
+use crate::base::error::{TensorError, called};
 use crate::operations::fused::try_fused;
-use crate::operations::reduce::{all_axes, check_float, sum_over, wide_floats};
+use crate::operations::reduce::{all_axes, called_with_floats, sum_over, wide_floats};
 use crate::primitives::convert::convert;
 use crate::primitives::reduce::sum;
 use crate::tensor::Tensor;
@@ -65,8 +65,9 @@ impl Tensor {
     #[panicking_twin(sum_where, Shape | DType)]
     #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
+        let _called = called("sum_where");
         check_mask("sum_where", self, mask)?;
-        try_fused("sum_where", &[self], || {
+        try_fused(&[self], || {
             sum_over(&selected(self, mask)?, &all_axes(self))
         })
     }
@@ -102,9 +103,9 @@ impl Tensor {
     #[panicking_twin(mean_where, Shape | DType)]
     #[track_caller]
     pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
-        check_float("mean_where", self)?;
+        let _called = called_with_floats("mean_where", self)?;
         check_mask("mean_where", self, mask)?;
-        try_fused("mean_where", &[self], || {
+        try_fused(&[self], || {
             let axes = all_axes(self);
             let wide = wide_floats(self)?;
             let total = sum(&selected(&wide, mask)?, &axes)?;
@@ -132,7 +133,7 @@ impl Tensor {
     #[panicking_twin(weighted_mean, Shape | DType)]
     #[track_caller]
     pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
-        check_float("weighted_mean", self)?;
+        let _called = called_with_floats("weighted_mean", self)?;
         check_same_shape("weighted_mean", self, weights)?;
         if weights.dtype() != self.dtype() {
             let operands = [self.info(), weights.info()];
@@ -142,7 +143,7 @@ impl Tensor {
                 "equal dtypes",
             ));
         }
-        try_fused("weighted_mean", &[self], || {
+        try_fused(&[self], || {
             let axes = all_axes(self);
             let (values, weights) = (wide_floats(self)?, wide_floats(weights)?);
             let total = sum(&(&values * &weights), &axes)?;

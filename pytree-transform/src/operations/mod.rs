@@ -37,4 +37,4 @@ mod tensor_products;
 pub mod update;
 mod window_padding;
 
-pub(crate) use self::reduce::check_float;
+pub(crate) use self::reduce::called_with_floats;

@@ -8,7 +8,9 @@ use pytree_kernels::loops::sort::Sorted;
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::fused::try_fused;
-use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions, wide_floats};
+use crate::operations::reduce::{
+    all_axes, called_with_floats, check_float, count, keep_axes, reductions, wide_floats,
+};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::unary;
 use crate::primitives::reduce::sum;
@@ -28,8 +30,8 @@ fn corrected_variance(
     axes: &[usize],
     correction: usize,
 ) -> Result<Tensor, TensorError> {
-    try_fused(operation, &[tensor], || {
-        check_float(operation, tensor)?;
+    let _called = called_with_floats(operation, tensor)?;
+    try_fused(&[tensor], || {
         let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
         let count = count(tensor, axes);
         // Multiply by the reciprocals of the constants, like XLA.

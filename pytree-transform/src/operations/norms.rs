@@ -6,23 +6,21 @@ use pytree_kernels::loops::reduction::Reduction;
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::fused::try_fused;
-use crate::operations::reduce::{all_axes, check_float, keep_axes, reductions};
+use crate::operations::reduce::{all_axes, called_with_floats, keep_axes, reductions};
 use crate::primitives::reduce::{reduce_by, sum};
 use crate::primitives::shape::reshape;
 use crate::tensor::Tensor;
 
 #[track_caller]
 fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    try_fused("take the norm of", &[tensor], || {
-        check_float("take the norm of", tensor)?;
-        Ok(sum(&(tensor * tensor), axes)?.sqrt())
-    })
+    let _called = called_with_floats("take the norm of", tensor)?;
+    try_fused(&[tensor], || Ok(sum(&(tensor * tensor), axes)?.sqrt()))
 }
 
 #[track_caller]
 fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    try_fused("logsumexp", &[tensor], || {
-        check_float("logsumexp", tensor)?;
+    let _called = called_with_floats("logsumexp", tensor)?;
+    try_fused(&[tensor], || {
         if axes.iter().any(|&axis| tensor.shape()[axis] == 0) {
             return Ok(sum(tensor, axes)?.log());
         }

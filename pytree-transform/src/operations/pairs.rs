@@ -142,7 +142,7 @@ impl Tensor {
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
-        try_fused("floor_divide", &[self, other], || {
+        try_fused(&[self, other], || {
             let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
             if x.dtype().kind() == NumberKind::Unsigned {
                 return x.try_divide(&y);
@@ -186,7 +186,7 @@ impl Tensor {
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
         let other = &other.beside(self)?;
-        try_fused("remainder", &[self, other], || {
+        try_fused(&[self, other], || {
             let (x, mut y) = elementwise::broadcast_together("remainder", self, other)?;
             if x.dtype() == DType::Bool {
                 return Err(TensorError::dtype(
@@ -224,7 +224,7 @@ impl Tensor {
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
         let other = &other.beside(self)?;
-        try_fused("hypot", &[self, other], || {
+        try_fused(&[self, other], || {
             let (x, y) = elementwise::broadcast_together("hypot", self, other)?;
             let (x, y) = (x.abs(), y.abs());
             let infinite = x.try_equal(f64::INFINITY)? | y.try_equal(f64::INFINITY)?;
@@ -255,7 +255,7 @@ impl Tensor {
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
         let at_zero = &at_zero.beside(self)?;
-        try_fused("heaviside", &[self, at_zero], || {
+        try_fused(&[self, at_zero], || {
             let of = |value| Self::constant(self.dtype(), value);
             let numbers = self.isnan().try_select(self, at_zero)?;
             let right = self.try_greater(0.0)?.select(of(1.0), &numbers);
@@ -282,7 +282,7 @@ impl Tensor {
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
         let _called = called("clip");
         let (low, high) = (or_panic(low.beside(self)), or_panic(high.beside(self)));
-        or_panic(try_fused("clip", &[self, &low, &high], || {
+        or_panic(try_fused(&[self, &low, &high], || {
             self.try_maximum(&low)?.try_minimum(&high)
         }))
     }

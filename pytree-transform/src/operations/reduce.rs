@@ -9,7 +9,7 @@ use pytree_kernels::base::narrow::wide;
 use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::reduction::Reduction;
 
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::{Called, TensorError, called, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::fused::try_fused;
 use crate::primitives::convert::convert;
@@ -37,7 +37,7 @@ pub(super) fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
         .product::<usize>() as f64
 }
 
-pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
+pub(super) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<(), TensorError> {
     if tensor.dtype().is_float() {
         return Ok(());
     }
@@ -46,6 +46,16 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
         &[tensor.info()],
         "a float dtype",
     ))
+}
+
+/// Makes errors name `function`; see [`called`]. Returns an error if the tensor is not one of floats.
+pub(crate) fn called_with_floats(
+    function: &'static str,
+    tensor: &Tensor,
+) -> Result<Called, TensorError> {
+    let called = called(function);
+    check_float(function, tensor)?;
+    Ok(called)
 }
 
 /// Converts half-precision floats to f32, so that a computation rounds only once. Returns other floats unchanged.
@@ -75,8 +85,8 @@ pub(super) fn sum_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
 
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    try_fused("take the mean of", &[tensor], || {
-        check_float("take the mean of", tensor)?;
+    let _called = called_with_floats("take the mean of", tensor)?;
+    try_fused(&[tensor], || {
         // Multiply by the reciprocal of the number of elements, like XLA.
         let sum = reduce::sum(&wide_floats(tensor)?, axes)?;
         convert(&(sum * count(tensor, axes).recip()), tensor.dtype())

@@ -44,6 +44,7 @@ impl Tensor {
     #[panicking_twin(roll, Axis)]
     #[track_caller]
     pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
+        let _called = called("roll");
         let axis = axis_of("roll", self.info(), axis)?;
         let length = self.shape()[axis];
         if length == 0 {
@@ -53,7 +54,7 @@ impl Tensor {
         if behind == length {
             return Ok(self.clone());
         }
-        try_fused("roll", &[self], || {
+        try_fused(&[self], || {
             let (first, last) = (
                 along(self, axis, 0, behind)?,
                 along(self, axis, behind, length)?,

@@ -1,8 +1,8 @@
 //! Multiplies with 8-bit integers and their scales as they are stored, and reads their rows.
 //!
 //! A quantized weight is used as `integers.convert(F32) * scales`. If this is the right operand of a product, the product reads the
-//! integers, transposed or not. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups, the integers and the
-//! scales are read so, and multiplied afterwards. In these forms the weight is not widened as a whole.
+//! integers, transposed or not. If slices of it are taken, as the rows of an embedding, or if an axis is split, as heads into groups,
+//! the integers and the scales are read so, and multiplied afterwards. In these forms the weight is not widened as a whole.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use pytree_kernels::loops::elementwise::{Binary, Elementwise};
 use smallvec::smallvec;
 
 use super::quantized_dot::QuantizedDot;
+use super::simplify::untranspose;
 use crate::base::error::or_panic;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Broadcast;
@@ -90,8 +91,9 @@ fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equatio
     let transposed = maker.and_then(|maker| Some((maker, maker.parameters::<Transpose>()?)));
     let (dot, right) = match transposed {
         Some((maker, transpose)) => {
-            let source = maker.inputs[0];
-            let turned = of_untransposed(dot, transpose)?;
+            let (source, mut turned) = (maker.inputs[0], dot.clone());
+            let axes = [&mut turned.contract.1, &mut turned.batch.1];
+            untranspose(axes, &transpose.permutation)?;
             let is_equal = turned.summation(info(left), info(source))
                 == dot.summation(info(left), info(right));
             (&is_equal.then_some(turned)?, source)
@@ -103,21 +105,6 @@ fn quantized_product(jaxpr: &Jaxpr, makers: &[Option<usize>], equation: &Equatio
         let primitive = QuantizedDot::of(dot, info(left), integers, &weight.broadcast, scales)?;
         Some(Use::Product(primitive, weight))
     })
-}
-
-/// Returns the product with the operand of a transposition in place of its result, if the axes of the result keep their order.
-fn of_untransposed(dot: &DotGeneral, Transpose { permutation }: &Transpose) -> Option<DotGeneral> {
-    let mut turned = dot.clone();
-    let (contract, batch) = (&mut turned.contract.1, &mut turned.batch.1);
-    let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
-    let free = (0..permutation.len()).filter(is_free);
-    if !free.map(|axis| permutation[axis]).is_sorted() {
-        return None;
-    }
-    for axis in contract.iter_mut().chain(batch) {
-        *axis = permutation[*axis];
-    }
-    Some(turned)
 }
 
 /// Returns the use of an equation that takes slices of a quantized weight.

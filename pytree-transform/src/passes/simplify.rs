@@ -81,6 +81,23 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
+/// Moves a transposition of an operand of a product into the contracted and batch axes of this operand. Returns `None` if the order of
+/// the result's axes would change.
+pub(super) fn untranspose(
+    [contract, batch]: [&mut AxisList; 2],
+    permutation: &[usize],
+) -> Option<()> {
+    let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
+    let free = (0..permutation.len()).filter(is_free);
+    free.map(|axis| permutation[axis])
+        .is_sorted()
+        .then_some(())?;
+    for axis in contract.iter_mut().chain(batch) {
+        *axis = permutation[*axis];
+    }
+    Some(())
+}
+
 /// A jaxpr, with the facts that are known about the equations before the current equation.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
@@ -137,20 +154,13 @@ impl<'j> View<'j> {
         let (mut product, mut inputs) = (product.clone(), inputs.clone());
         let DotGeneral { contract, batch } = &mut product;
         let sides = [
-            (&mut contract.0, &mut batch.0),
-            (&mut contract.1, &mut batch.1),
+            [&mut contract.0, &mut batch.0],
+            [&mut contract.1, &mut batch.1],
         ];
         let operands = inputs.iter_mut().zip(sides).zip(chosen);
-        for ((operand, (contract, batch)), _) in operands.filter(|(_, is_chosen)| *is_chosen) {
+        for ((operand, axes), _) in operands.filter(|(_, is_chosen)| *is_chosen) {
             let (Transpose { permutation }, source) = self.made_by::<Transpose>(*operand)?;
-            let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
-            let free = (0..permutation.len()).filter(is_free);
-            if !free.map(|axis| permutation[axis]).is_sorted() {
-                return None;
-            }
-            for axis in contract.iter_mut().chain(batch.iter_mut()) {
-                *axis = permutation[*axis];
-            }
+            untranspose(axes, permutation)?;
             *operand = source[0];
         }
         Some((product, inputs))

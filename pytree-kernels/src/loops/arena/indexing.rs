@@ -93,36 +93,34 @@ impl Values {
         code: &mut Code,
     ) -> bool {
         let dtype = self.info(updates).dtype;
-        let Some(index) = self.indices(blocks, indices, outside) else {
+        let is_set = by == Some(ScatterBy::Set);
+        let can_combine = !is_narrow(dtype) && dtype != DType::Bool && self.is_fixed(result);
+        let index = self.indices(blocks, indices, outside);
+        let Some(index) = index.filter(|_| is_set || can_combine) else {
             return false;
         };
-        if by == Some(ScatterBy::Set) {
-            let bytes = blocks.after * dtype.bytes();
-            code.push(Box::new(move |values| {
-                values.own(result);
-                index.each(values, |values, block, position| {
-                    values.copy_part(updates, block, result, position, bytes);
-                });
-            }));
-            return true;
-        }
-        if is_narrow(dtype) || dtype == DType::Bool || !self.is_fixed(result) {
-            return false;
-        }
-        macro_rules! combine {
+        let (after, places) = (blocks.after, [updates, result]);
+        macro_rules! combined {
             ($with:ident, $combination:ident) => {
-                $with!(dtype, T => self.combined::<T, $combination>(index, blocks.after, [updates, result]))
+                $with!(dtype, T => self.combined::<T, $combination>(index, after, places))
             };
         }
-        if by.is_none() {
-            self.cleared(result, code);
-        }
-        code.push(match by {
-            Some(ScatterBy::Max) => combine!(with_ordered, Max),
-            Some(ScatterBy::Min) => combine!(with_ordered, Min),
-            Some(_) => combine!(with_number, Prod),
-            None => combine!(with_number, Sum),
-        });
+        let instruction: Instruction = match by {
+            Some(ScatterBy::Set) => Box::new(move |values: &mut Self| {
+                values.own(result);
+                index.each(values, |values, block, position| {
+                    values.copy_part(updates, block, result, position, after * dtype.bytes());
+                });
+            }),
+            Some(ScatterBy::Multiply) => combined!(with_number, Prod),
+            Some(ScatterBy::Max) => combined!(with_ordered, Max),
+            Some(ScatterBy::Min) => combined!(with_ordered, Min),
+            None => {
+                self.cleared(result, code);
+                combined!(with_number, Sum)
+            }
+        };
+        code.push(instruction);
         true
     }
 

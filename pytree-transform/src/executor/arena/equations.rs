@@ -12,6 +12,7 @@ use pytree_kernels::loops::elementwise::{Elementwise, Unary};
 use pytree_kernels::loops::gather::{Outside, ScatterBy};
 use pytree_kernels::loops::pad::Pad;
 
+use super::places::Places;
 use crate::passes::optimize_for_host;
 use crate::primitives::control::cond::Cond;
 use crate::primitives::control::scan::Scan;
@@ -55,51 +56,6 @@ pub(super) struct Operand<'a> {
     pub(super) info: &'a AbstractArray,
     /// Whether the equation may overwrite the array of a loose value.
     pub(super) is_last: bool,
-}
-
-/// The places of the variables of a jaxpr, and how long each is read.
-struct Places {
-    of: Vec<Option<Place>>,
-    /// The last equation that reads each variable, and `usize::MAX` for outputs.
-    last_reads: Vec<usize>,
-    /// The last equation that reads each place. Several variables may have one place.
-    read_until: BTreeMap<Place, usize>,
-}
-
-impl Places {
-    fn new(jaxpr: &Jaxpr) -> Self {
-        let mut last_reads = vec![0; jaxpr.variables.len()];
-        for (position, equation) in jaxpr.equations.iter().enumerate() {
-            for input in &equation.inputs {
-                last_reads[input.index()] = position;
-            }
-        }
-        for output in &jaxpr.outputs {
-            last_reads[output.index()] = usize::MAX;
-        }
-        Self {
-            of: vec![None; jaxpr.variables.len()],
-            last_reads,
-            read_until: BTreeMap::new(),
-        }
-    }
-
-    fn put(&mut self, variable: Variable, place: Place) {
-        self.of[variable.index()] = Some(place);
-        let last = self.last_reads[variable.index()];
-        let until = self.read_until.entry(place).or_default();
-        *until = last.max(*until);
-    }
-
-    fn of(&self, variable: Variable) -> Option<Place> {
-        self.of[variable.index()]
-    }
-
-    fn is_read_after(&self, place: Place, position: usize) -> bool {
-        self.read_until
-            .get(&place)
-            .is_some_and(|&last| last > position)
-    }
 }
 
 /// Translates equations to instructions.

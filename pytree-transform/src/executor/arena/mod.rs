@@ -6,6 +6,7 @@
 
 mod control;
 mod equations;
+mod places;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,13 +1,13 @@
 //! What a library of functions of tensors needs besides the operations: checks of arguments and of memory, and random bits.
 
-use crate::base::error::{Called, TensorError, called, or_panic};
-use crate::operations::check_float;
+use crate::base::error::{Called, TensorError, or_panic};
+use crate::operations;
 use crate::primitives::random;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{self, Payload};
 use pytree_kernels::base::dtype::AbstractArray;
 
-/// Makes errors name `function` until the returned guard is dropped, like [`called`], and checks that `operand` has a float
+/// Makes errors name `function` until the returned guard is dropped, like [`called`](crate::extend::called), and checks that `operand` has a float
 /// dtype.
 ///
 /// # Examples
@@ -26,9 +26,7 @@ use pytree_kernels::base::dtype::AbstractArray;
 /// If the tensor has another dtype.
 #[track_caller]
 pub fn called_with_floats(function: &'static str, operand: &Tensor) -> Called {
-    let called = called(function);
-    or_panic(check_float(function, operand));
-    called
+    or_panic(operations::called_with_floats(function, operand))
 }
 
 /// Checks that memory can hold a tensor of this shape. Call this function before you build a large tensor in parts: without
