@@ -9,6 +9,8 @@
     reason = "an allocator that counts hands everything on to the system's"
 )]
 
+#[path = "memory/cases.rs"]
+mod cases;
 mod counting;
 #[path = "memory/in_place.rs"]
 mod in_place;
