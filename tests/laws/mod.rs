@@ -19,6 +19,7 @@ mod equality;
 mod features;
 mod graphs;
 mod interpreter;
+mod large;
 mod loops;
 mod narrow;
 mod nesting;
