@@ -74,6 +74,13 @@ fn gradient(name: &str, function: fn(&Tensor) -> Tensor) -> Case {
     })
 }
 
+/// The gradient of the sum of the results of a function of two operands with respect to the first one.
+fn of_sum(name: &str, function: fn(&Tensor, &Tensor) -> Tensor) -> Case {
+    results(&format!("gradient of the sum of {name}"), move |x, y| {
+        vec![grad(|x: &Tensor| function(x, y).sum())(x)]
+    })
+}
+
 /// The indices of some rows.
 fn rows() -> Tensor {
     Tensor::arange(DType::I32, 10)
@@ -431,16 +438,30 @@ fn gradients() -> Vec<Case> {
     vec![
         gradient("add 2", |x| x + 2),
         gradient("multiply 0.5", |x| x * 0.5),
-        // The residual.
+        // The factor, which is the residual.
         gradient("divide", |x| 2.0 / x).beside(|_| 1.0),
         gradient("powi", |x| x.powi(3)).beside(|_| 1.0),
         gradient("sigmoid", |x| x.sigmoid()).beside(|_| 1.0),
-        // The share of the operand in the gradient, and the comparisons that determine it.
-        gradient("maximum 0", |x| x.maximum(0)).beside(|_| 2.0),
+        of_sum("sigmoid", |x, _| x.sigmoid()).beside(|_| 1.0),
+        of_sum("tanh", |x, _| x.tanh()).beside(|_| 1.0),
         // The choice.
         gradient("relu", |x| x.relu()).beside(bools),
         gradient("clamp", |x| x.clamp(0, 1)).beside(bools),
-        // The factor, and the choice that determines it.
-        gradient("leaky_relu", |x| nn::leaky_relu(x, 0.1)).beside(|dtype| 1.0 + bools(dtype)),
+        of_sum("relu", |x, _| x.relu()).beside(bools),
+        of_sum("clamp", |x, _| x.clamp(0, 1)).beside(bools),
+        gradient("maximum 0", |x| x.maximum(0)),
+        gradient("clip", |x| x.clip(0, 1)),
+        gradient("leaky_relu", |x| nn::leaky_relu(x, 0.1)),
+        gradient("silu", nn::silu),
+        of_sum("clip", |x, _| x.clip(0, 1)),
+        of_sum("hypot", |x, y| x.hypot(y)),
+        of_sum("leaky_relu", |x, _| nn::leaky_relu(x, 0.1)),
+        of_sum("elu", |x, _| nn::elu(x, 1.0)),
+        of_sum("gelu", |x, _| nn::gelu(x)),
+        of_sum("silu", |x, _| nn::silu(x)),
+        of_sum("softplus", |x, _| nn::softplus(x)),
+        of_sum("softmax", |x, _| softmax(x, -1)),
+        of_sum("log_softmax", |x, _| nn::log_softmax(x, -1)),
+        of_sum("standardize", |x, _| nn::standardize(x, -1, 1e-5)),
     ]
 }

@@ -109,7 +109,7 @@ pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
 /// maximum has no gradient.
 #[track_caller]
 pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
-    x.max_keep([axis]).stop_gradient()
+    x.stop_gradient().max_keep([axis])
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::{Rounding, Unary};
 
 use crate::base::error::{TensorError, called, or_panic};
-use crate::operations::fused::fused;
+use crate::operations::fused::{fused, try_differentiated};
 use crate::operations::reduce::called_with_floats;
+use crate::primitives::body::recorded::RematPolicy;
 use crate::primitives::convert;
 use crate::primitives::elementwise;
 use crate::tensor::Tensor;
@@ -31,7 +32,9 @@ macro_rules! unary_methods {
             #[track_caller]
             pub fn $name(&self) -> Self {
                 let _called = called(stringify!($name));
-                or_panic(elementwise::unary($operation, self))
+                // The derivative holds its factor, because the function takes long.
+                let function = || elementwise::unary($operation, self);
+                or_panic(try_differentiated(RematPolicy::Everything, &[self], function))
             }
         )*}
     };
@@ -300,9 +303,11 @@ impl Tensor {
         if self.tracer().is_none() {
             return self.maximum(0);
         }
-        // The gradient of `maximum` at 0 would be 1/2.
-        let bounded = self.stop_gradient().maximum(0);
-        self.greater(0).select(self, &bounded)
+        // The gradient of `maximum` at 0 would be 1/2. The derivative holds the bools, which take less memory than the operand.
+        or_panic(try_differentiated(RematPolicy::Everything, &[self], || {
+            let bounded = self.stop_gradient().maximum(0);
+            self.greater(0).try_select(self, &bounded)
+        }))
     }
 
     /// Returns the number of bits that are 1 in each element, with the same dtype.

@@ -6,13 +6,21 @@ use pytree_kernels::base::dtype::DType;
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 
 use crate::base::error::{TensorError, called, or_panic};
-use crate::operations::fused::try_fused;
+use crate::operations::fused::{try_differentiated, try_fused};
+use crate::primitives::body::recorded::RematPolicy;
 use crate::primitives::elementwise;
 use crate::primitives::elementwise::operand::{Operand, beside_each_other, check_quotient};
 use crate::primitives::select::{self, Select};
 use crate::primitives::tangent::with_tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{bind_repeating, is_staging, overwriting};
+
+/// Applies a function whose derivative computes its factors from the operands again.
+#[track_caller]
+fn recomputed(operation: Binary, x: &Tensor, y: &Tensor) -> Result<Tensor, TensorError> {
+    let function = || elementwise::binary(operation, x, y);
+    try_differentiated(RematPolicy::Nothing, &[x, y], function)
+}
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident $try_name:ident = $function:path, $operation:expr;)*) => {
@@ -62,15 +70,15 @@ binary_methods! {
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
     /// Returns log(eˣ + eʸ) of each pair of elements, without overflow.
     #[doc(alias("jnp.logaddexp", "torch.logaddexp"))]
-    logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
+    logaddexp try_logaddexp = recomputed, Binary::LogAddExp;
     /// Returns the larger element of each pair. The result is NaN if either element is NaN. Equal elements receive half
     /// of the gradient each.
     #[doc(alias("jnp.maximum", "torch.maximum"))]
-    maximum try_maximum = elementwise::binary, Binary::Max;
+    maximum try_maximum = recomputed, Binary::Max;
     /// Returns the smaller element of each pair. The result is NaN if either element is NaN. Equal elements receive
     /// half of the gradient each.
     #[doc(alias("jnp.minimum", "torch.minimum"))]
-    minimum try_minimum = elementwise::binary, Binary::Min;
+    minimum try_minimum = recomputed, Binary::Min;
     /// Returns whether the two elements of each pair are equal.
     #[doc(alias("jnp.equal", "torch.eq"))]
     equal try_equal = elementwise::compare, Comparison::Eq;
@@ -317,9 +325,13 @@ impl Tensor {
             };
         }
         if !is_staging() && [&low, &high].iter().all(|it| it.array().is_some()) {
-            let limited = self.stop_gradient().try_maximum(&low)?.try_minimum(&high)?;
-            let inside = self.greater(&low) & self.less(&high);
-            return inside.try_select(self, &limited);
+            let operands = [self, &low, &high];
+            // The derivative holds the bools, which take less memory than the operand.
+            return try_differentiated(RematPolicy::Everything, &operands, || {
+                let limited = self.stop_gradient().try_maximum(&low)?.try_minimum(&high)?;
+                let inside = self.greater(&low) & self.less(&high);
+                inside.try_select(self, &limited)
+            });
         }
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);

@@ -12,19 +12,20 @@ use pytree_kernels::base::dtype::AbstractArray;
 use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
+use crate::base::error::{or_panic, or_too_large};
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_condition, with_tangents,
 };
 use crate::primitives::body::{Body, single_body};
-use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
     AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
     Primitive, Signature, Signatures, WithInputs, WithTangents,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{Recorder, alone, bind, on_tape};
+use crate::tensor::trace::{Recorder, alone, bind, is_staging, on_tape};
+use crate::tensor::{Tensor, device};
 
 /// A call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +35,21 @@ pub(crate) struct Call(pub(crate) Arc<Body>);
 #[track_caller]
 pub(crate) fn call(body: &Arc<Body>, operands: &[Tensor]) -> Vec<Tensor> {
     bind_all(&Call(Arc::clone(body)), operands)
+}
+
+/// Calls a recorded function on tensors like [`call`]. If they are on the host, the function may overwrite those that nothing else holds.
+#[track_caller]
+pub(crate) fn call_taking(body: &Arc<Body>, operands: Vec<Tensor>) -> Vec<Tensor> {
+    let is_on_host = operands.iter().all(|operand| operand.array().is_some());
+    if !is_on_host || is_staging() || device::is_chosen() {
+        return call(body, &operands);
+    }
+    let arrays = operands.into_iter().filter_map(Tensor::into_array);
+    let results = or_too_large(|| body.recorder.name(), || Ok(body.run(arrays.collect())));
+    or_panic(results)
+        .into_iter()
+        .map(Tensor::from_shared)
+        .collect()
 }
 
 impl Primitive for Call {
@@ -69,10 +85,29 @@ impl Primitive for Call {
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         let has_cotangent: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-        let transposed = self.0.transposed(&unknown, &has_cotangent, &[]);
+        let transposed = self.0.transposed(&unknown, &has_cotangent, &[], &[]);
         let inputs = known_and_cotangents(operands, cotangents);
         let results = call(&transposed.body, &inputs);
         cotangents_of(results, &transposed.has_cotangent, &unknown)
+    }
+
+    fn transpose_onto(
+        &self,
+        cotangents: &mut [Option<Tensor>],
+        operands: &[Linear],
+        sums: &mut [Option<Tensor>],
+    ) -> Option<Cotangents> {
+        // The bits of a function that is recorded only to save memory are those of its operations.
+        (self.0.recorder == Recorder::Fused).then_some(())?;
+        let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
+        let [has_cotangent, has_sum] = [&*cotangents, &*sums]
+            .map(|tensors| tensors.iter().map(Option::is_some).collect::<Vec<bool>>());
+        let transposed = self.0.transposed(&unknown, &has_cotangent, &[], &has_sum);
+        let mut inputs = known_and_cotangents(operands, cotangents);
+        cotangents.fill(None);
+        inputs.extend(sums.iter_mut().filter_map(Option::take));
+        let results = call_taking(&transposed.body, inputs);
+        Some(cotangents_of(results, &transposed.has_cotangent, &unknown))
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {

@@ -235,6 +235,19 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// [`not_linear`].
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
+    /// **Transpose with sums**: returns the sums of the cotangents of the operands so far and of those that
+    /// [`transpose`](Self::transpose) returns, or `None` if the caller adds them. A rule may take the cotangents of the results and the
+    /// sums, and overwrite them. It adds each contribution to a cotangent in the order in which the operations of the function do, if they
+    /// are transposed one by one.
+    fn transpose_onto(
+        &self,
+        _cotangents: &mut [Option<Tensor>],
+        _operands: &[Linear],
+        _sums: &mut [Option<Tensor>],
+    ) -> Option<Cotangents> {
+        None
+    }
+
     /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
     /// batch axis of each operand, or `None` if the operand is not batched. `batch` has a name only if the primitive is
     /// a collective over this batch axis. In this case, the rule combines the examples.

@@ -212,23 +212,30 @@ impl Body {
     }
 
     /// Returns the transpose, which computes the cotangents of the unknown inputs. `has_cotangent` marks the outputs
-    /// that have a cotangent.
+    /// that have a cotangent. The transpose adds the cotangents of the inputs that `has_sum` marks to sums of cotangents.
     pub(crate) fn transposed(
         &self,
         unknown: &[bool],
         has_cotangent: &[bool],
         force: &[bool],
+        has_sum: &[bool],
     ) -> Arc<Transposed> {
-        let key = (unknown.to_vec(), has_cotangent.to_vec(), force.to_vec());
+        let key = [unknown, has_cotangent, force, has_sum].map(<[bool]>::to_vec);
         self.derivations.transposed.get(key, |_| {
             let inputs = self.input_infos();
             let is_known: Vec<bool> = unknown.iter().map(|unknown| !unknown).collect();
             let results: Vec<AbstractArray> = self.jaxpr.output_infos().cloned().collect();
+            let with_sum = inputs.iter().enumerate();
+            let with_sum = with_sum.filter(|&(position, _)| forced(has_sum, position));
             let infos: Vec<AbstractArray> = chosen(&inputs, &is_known)
                 .chain(chosen(&results, has_cotangent))
+                .chain(with_sum.map(|(_, info)| info))
                 .cloned()
                 .collect();
-            let (jaxpr, _, has_cotangent) = stage(self.recorder, &infos, |tensors| {
+            let (jaxpr, _, has_cotangent) = stage(self.recorder, &infos, |mut tensors| {
+                let sums =
+                    tensors.split_off(infos.len() - has_sum.iter().filter(|it| **it).count());
+                let sums = in_places(sums, has_sum);
                 let mut tensors = tensors.into_iter();
                 let operands: Vec<Linear> = pairs(&inputs, unknown, INPUTS)
                     .map(|(info, &unknown)| {
@@ -240,7 +247,7 @@ impl Body {
                     })
                     .collect();
                 let cotangents = in_places(tensors, has_cotangent);
-                let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents);
+                let results = transpose_jaxpr(&self.jaxpr, &operands, &cotangents, sums);
                 let wanted: Vec<Option<Tensor>> = results
                     .into_iter()
                     .zip(inputs.iter().zip(unknown))

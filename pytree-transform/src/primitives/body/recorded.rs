@@ -372,9 +372,9 @@ pub(super) struct Derivations {
 /// forces a batch axis.
 type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
 
-/// The key of a transpose. The three lists of flags mark the unknown inputs, the outputs with a cotangent, and the
-/// unknown inputs that must get a cotangent.
-type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
+/// The key of a transpose. The lists of flags mark the unknown inputs, the outputs with a cotangent, the unknown inputs that must get a
+/// cotangent, and the inputs whose cotangents are added to sums.
+type TransposeKey = [Vec<bool>; 4];
 
 /// A batched function. `mapped` marks the outputs that have a leading batch axis.
 pub(crate) struct Batched {
@@ -390,8 +390,8 @@ pub(crate) struct Pushed {
     pub(crate) has_tangent: Vec<bool>,
 }
 
-/// The transpose of a function. The body takes the known inputs and the cotangents of the outputs, and returns the
-/// cotangents of the unknown inputs. `has_cotangent` marks the unknown inputs that have a cotangent.
+/// The transpose of a function. The body takes the known inputs, the cotangents of the outputs and the sums of cotangents of inputs, and
+/// returns the cotangents of the unknown inputs. `has_cotangent` marks the unknown inputs that have a cotangent.
 pub(crate) struct Transposed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_cotangent: Vec<bool>,

@@ -8,24 +8,28 @@ use pytree_kernels::loops::dot::DotGeneral;
 
 use super::recorded::RematPolicy;
 use crate::primitives::body::recorded::Linearized;
+use crate::primitives::create::{Broadcast, Full};
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::under;
 
 impl RematPolicy {
-    /// Returns whether the results of a primitive are stored. An effect happens once, so its results always are.
+    /// Returns whether the results of a primitive are stored. An effect happens once, so its results always are. Repeated numbers take
+    /// no time, so they never are.
     fn keeps(self, primitive: &dyn Primitive) -> bool {
         let any: &dyn Any = primitive;
-        primitive.has_result_of_effect() || (self == Self::Dots && any.is::<DotGeneral>())
+        primitive.has_result_of_effect()
+            || match self {
+                Self::Nothing => false,
+                Self::Dots => any.is::<DotGeneral>(),
+                Self::Everything => !any.is::<Full>() && !any.is::<Broadcast>(),
+            }
     }
 
     /// Returns `split` with a linear part that recomputes the residuals from the inputs and from the values that the
     /// policy stores.
     pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
-        if self == Self::Everything {
-            return split.clone();
-        }
         let known = &split.known.jaxpr;
         let mut again = known.clone();
         again.outputs.drain(..split.outputs);

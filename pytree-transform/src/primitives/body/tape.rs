@@ -264,7 +264,7 @@ impl Transposition {
 
     /// Transposes one equation.
     fn step(&mut self, variables: &[AbstractArray], equation: &Equation) {
-        let cotangents: SmallVec<[Option<Tensor>; 1]> = equation
+        let mut cotangents: SmallVec<[Option<Tensor>; 1]> = equation
             .outputs
             .iter()
             .map(|output| self.cotangents[output.index()].take())
@@ -283,7 +283,21 @@ impl Transposition {
         let of_operands = operands.iter().filter_map(Linear::value);
         let _device = beside(cotangents.iter().flatten().chain(of_operands));
         at_line(equation.line, || {
-            let results = equation.primitive.transpose(&cotangents, &operands);
+            let primitive = &equation.primitive;
+            let inputs = equation.inputs.iter();
+            let mut sums: SmallVec<[Option<Tensor>; 4]> = match primitive.callee() {
+                Some(_) => inputs
+                    .map(|it| self.cotangents[it.index()].take())
+                    .collect(),
+                None => SmallVec::new(),
+            };
+            let results = primitive.transpose_onto(&mut cotangents, &operands, &mut sums);
+            let results = results.unwrap_or_else(|| {
+                for (input, sum) in equation.inputs.iter().zip(sums) {
+                    self.accumulate(*input, sum);
+                }
+                primitive.transpose(&cotangents, &operands)
+            });
             let expected = "as many cotangents as an equation has operands";
             for (input, cotangent) in pairs(&equation.inputs, results, expected) {
                 self.accumulate(*input, cotangent);
@@ -298,13 +312,17 @@ impl Transposition {
     }
 }
 
-/// Transposes a jaxpr that is linear in its unknown operands.
+/// Transposes a jaxpr that is linear in its unknown operands. The cotangents of the operands are added to `sums`.
 pub(crate) fn transpose_jaxpr(
     jaxpr: &Jaxpr,
     operands: &[Linear],
     cotangents: &[Option<Tensor>],
+    sums: Vec<Option<Tensor>>,
 ) -> Vec<Option<Tensor>> {
     let mut backward = Transposition::new(jaxpr.variables.len(), jaxpr.constants.clone(), &[]);
+    for (input, sum) in jaxpr.inputs.iter().zip(sums) {
+        backward.cotangents[input.index()] = sum;
+    }
     for (input, operand) in pairs(&jaxpr.inputs, operands, INPUTS) {
         if let Linear::Known(tensor) = operand {
             backward.known[input.index()] = Some(tensor.clone());

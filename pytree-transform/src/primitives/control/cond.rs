@@ -337,7 +337,7 @@ impl Primitive for Cond {
         let unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
         let has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         let (transposed, has_cotangent) = self.agreed(
-            |body, force| body.transposed(&unknown[1..], &has, force),
+            |body, force| body.transposed(&unknown[1..], &has, force, &[]),
             |transposed| &transposed.has_cotangent,
         );
         let branches = transposed.iter().map(|it| Arc::clone(&it.body)).collect();

@@ -174,7 +174,7 @@ impl Primitive for Scan {
         // `None` for this value.
         let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
         let force = [vec![false; of_constants], vec![true; self.carry]].concat();
-        let transposed = self.body.transposed(&unknown, &has, &force);
+        let transposed = self.body.transposed(&unknown, &has, &force, &[]);
         let summed = &transposed.has_cotangent[..of_constants];
         let of_sums = summed.iter().filter(|&&has| has).count();
 

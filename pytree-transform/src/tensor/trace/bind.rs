@@ -24,7 +24,7 @@ use crate::tensor::trace::batch_axes::{check_axes, level_of};
 use crate::tensor::trace::conditions;
 use crate::tensor::trace::interpreter::{Content, Interpreter};
 use crate::tensor::trace::levels::{
-    INNERMOST, check_alive, innermost_stage, innermost_with_rule, level_of_untraced,
+    INNERMOST, check_alive, innermost_stage, innermost_with_rule, recording_level,
 };
 use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
 use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};
@@ -66,9 +66,9 @@ pub(crate) fn bind(
     } else if operands.is_empty() || primitive.has_effect() {
         level.max(innermost_stage())
     } else if level.is_some() {
-        level.max(innermost_with_rule())
+        level.max(innermost_with_rule()).max(recording_level())
     } else {
-        level_of_untraced()
+        recording_level()
     };
     if innermost.is_some() {
         for tracer in operands.iter().filter_map(|operand| operand.tracer()) {
@@ -119,7 +119,7 @@ pub(crate) fn bind_repeating(
         .all(|operand| is_whole(operand) || is_repeated(operand));
     if !can_repeat
         || checks::active()
-        || level_of_untraced().is_some()
+        || recording_level().is_some()
         || device::uses_device(primitive, operands)
         || level.is_some_and(|level| {
             // A device repeats a number once, for the rules of all its uses.
@@ -173,7 +173,7 @@ pub(crate) fn overwriting<const N: usize>(
         operand.array().is_some() && operand.dtype() == info.dtype && pattern.is_some()
     };
     if checks::active()
-        || level_of_untraced().is_some()
+        || recording_level().is_some()
         || device::uses_device(primitive, &operands.each_ref())
         || !operands.iter().all(is_repeated)
         || primitive.abstract_evaluation(&[info; N]).is_err()

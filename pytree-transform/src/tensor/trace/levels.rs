@@ -22,7 +22,7 @@ thread_local! {
     pub(super) static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     /// The number of levels that record functions with custom derivative rules.
     static WITH_RULES: Cell<usize> = const { Cell::new(0) };
-    /// Whether the innermost level that records for compilation records operations on untraced tensors, too.
+    /// Whether the innermost level that records for compilation records operations on other tensors, too.
     static RECORDING_ALL: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -193,7 +193,7 @@ pub(super) fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// A guard during which operations on untraced tensors are recorded; see [`recording_all`].
+/// A guard during which all operations are recorded; see [`recording_all`].
 pub(crate) struct RecordingAll;
 
 impl Drop for RecordingAll {
@@ -209,9 +209,10 @@ pub(crate) fn recording_all() -> RecordingAll {
     RecordingAll
 }
 
-/// Returns the level that records an operation on untraced tensors, or `None` if such operations are evaluated.
+/// Returns the level that records all operations, also on tensors of levels below it and on untraced ones. Returns `None` if such
+/// operations run at their own level.
 #[inline]
-pub(super) fn level_of_untraced() -> Option<usize> {
+pub(super) fn recording_level() -> Option<usize> {
     RECORDING_ALL.get().then(innermost_stage).flatten()
 }
 

@@ -8,6 +8,7 @@ use pytree_core::level::LevelKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorder {
     Jit,
+    Fused,
     Spmd,
     MakeJaxpr,
     EvalShape,
@@ -28,6 +29,7 @@ impl Recorder {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Jit => "jit",
+            Self::Fused => "fused",
             Self::Spmd => "spmd",
             Self::MakeJaxpr => "make_jaxpr",
             Self::EvalShape => "eval_shape",
@@ -50,7 +52,8 @@ impl Recorder {
         match self {
             Self::Jit => LevelKind::Compiling,
             Self::Spmd | Self::MakeJaxpr => LevelKind::Recording,
-            Self::EvalShape
+            Self::Fused
+            | Self::EvalShape
             | Self::Linearize
             | Self::Cond
             | Self::Switch
