@@ -132,6 +132,22 @@ fn derivatives() {
             }),
         )],
     );
+    let small = mlp::model(&[4, 16, 2]);
+    let x = Tensor::new([4], workload::uniform(10, 4, 1.0));
+    let forward = jit(|(model, x): (Mlp, Tensor)| model.forward(&x));
+    let name = "MLP 4-16-2, one example";
+    let first = f64::from(forward((small.clone(), x.clone())).to_vec::<f32>()[0]);
+    report("F", name, "entry [0]", "", first);
+    report_all(
+        "F",
+        name,
+        vec![(
+            "us_per_call",
+            Box::new(|| {
+                black_box(forward((small.clone(), x.clone())));
+            }),
+        )],
+    );
 }
 
 /// Operations that run as they are called.

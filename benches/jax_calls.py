@@ -44,11 +44,15 @@ def trees():
         report("B", name, "update", "us", median_us(lambda: update(tree, zero)[1].block_until_ready()))
 
 
-def loss(parameters, x, y):
+def logits(parameters, x):
     for weight, bias in parameters[:-1]:
         x = jax.nn.relu(x @ weight + bias)
     weight, bias = parameters[-1]
-    return optax.softmax_cross_entropy_with_integer_labels(x @ weight + bias, y)
+    return x @ weight + bias
+
+
+def loss(parameters, x, y):
+    return optax.softmax_cross_entropy_with_integer_labels(logits(parameters, x), y)
 
 
 def valley(v):
@@ -68,6 +72,11 @@ def derivatives():
     report("F", "hessian, 3 parameters", "entry [0][0]", "", float(second(point)[0, 0]))
     report("F", name, "us_per_call", "us", median_us(lambda: jax.block_until_ready(per_example(parameters, x, y))))
     report("F", "hessian, 3 parameters", "us_per_call", "us", median_us(lambda: jax.block_until_ready(second(point))))
+    sizes = (4, 16, 2)
+    small = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(2)]
+    x, forward, name = jnp.asarray(uniform(10, (4,), 1.0)), jax.jit(logits), "MLP 4-16-2, one example"
+    report("F", name, "entry [0]", "", float(forward(small, x)[0]))
+    report("F", name, "us_per_call", "us", median_us(lambda: forward(small, x).block_until_ready()))
 
 
 if __name__ == "__main__":

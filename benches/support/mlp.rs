@@ -5,7 +5,7 @@ use pytree::prelude::*;
 use super::workload;
 
 /// Layers of these widths, ReLU between them.
-pub fn model(sizes: &[usize; 4]) -> Mlp {
+pub fn model(sizes: &[usize]) -> Mlp {
     let mut model = Mlp::new(sizes, Activation::Relu, &mut Rngs::new(0));
     for (number, layer) in model.layers.iter_mut().enumerate() {
         let (inputs, outputs) = (sizes[number], sizes[number + 1]);
