@@ -24,6 +24,7 @@ mod simplify;
 mod sunk_weights;
 #[cfg(test)]
 mod tests;
+mod unused_results;
 
 pub(crate) use self::host::optimize_for_host;
 pub(crate) use self::joined_sums::joined_sums;

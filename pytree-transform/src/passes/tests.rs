@@ -12,6 +12,7 @@ use crate::jaxpr::verify;
 use crate::primitives::body::Body;
 use crate::primitives::body::program::{Program, Slots};
 use crate::primitives::call::call;
+use crate::primitives::control::scan::Scan;
 use crate::primitives::gather::take;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
@@ -395,4 +396,26 @@ fn loops_transpose_their_constants_once() {
         "{optimized}"
     );
     assert_eq!(optimized.evaluate(&operands), jaxpr.evaluate(&operands));
+}
+
+#[test]
+fn loops_compute_only_what_is_read() {
+    // The carry is (counter, x, y, z): x needs y of the iteration before, and nothing that is read needs the counter or z.
+    let jaxpr = recorded(&Tensor::from([1.0_f32, 2.0, 3.0]), |xs| {
+        let step = |(i, x, y, z): (Tensor, Tensor, Tensor, Tensor), e: Tensor| {
+            ((&i + 1, &x * &y, y.sin(), &z + &e), (x + &e, z.cos()))
+        };
+        let [i, x, y] = [0.0_f32, 1.0, 2.0].map(Tensor::from);
+        let ((_, x, _, _), (sums, _)) = crate::scan(step, (i.clone(), x, y, i), xs.clone());
+        sums + x
+    });
+    let optimized = optimize_for_host(jaxpr.clone());
+    assert_eq!(verify(&optimized), Ok(()));
+    let scans = optimized.equations.iter();
+    let scans: Vec<&Scan> = scans.filter_map(|it| it.parameters()).collect();
+    assert_eq!(scans.len(), 1);
+    assert_eq!((scans[0].constants, scans[0].carry), (0, 2));
+    assert_eq!(scans[0].body.jaxpr.outputs.len(), 3);
+    let x = [Tensor::from([0.5_f32, -1.0, 4.0])];
+    assert_eq!(optimized.evaluate(&x), jaxpr.evaluate(&x));
 }
