@@ -200,6 +200,69 @@ pub(crate) fn run_fused_leaf<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// A function that is prepared once and called many times. If it is a leaf loop, its instruction set is chosen when it is prepared.
+pub(crate) struct Prepared<A, R = ()>(Box<dyn Call<A, R>>);
+
+trait Call<A, R>: Send {
+    /// # Safety
+    /// The processor has the instructions for which this is compiled.
+    #[allow(unsafe_code, reason = "the caller promises the instruction set")]
+    unsafe fn call(&mut self, argument: &mut A) -> R;
+}
+
+/// Implements [`Call`] for functions that are compiled for an instruction set.
+macro_rules! compiled_for {
+    ($($(#[$attribute:meta])* $name:ident)*) => {$(
+        #[allow(dead_code, reason = "not every architecture has all")]
+        struct $name<F>(F);
+
+        #[allow(unsafe_code, reason = "the trait has a condition")]
+        impl<A, R, F: FnMut(&mut A) -> R + Send> Call<A, R> for $name<F> {
+            $(#[$attribute])*
+            unsafe fn call(&mut self, argument: &mut A) -> R {
+                (self.0)(argument)
+            }
+        }
+    )*};
+}
+compiled_for! {
+    Portable
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt"))]
+    V3
+    #[cfg_attr(target_arch = "x86_64", target_feature(
+        enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+    ))]
+    V4
+}
+
+impl<A, R> Prepared<A, R> {
+    /// Prepares a function that decides something, or calls something.
+    pub(crate) fn new(function: impl FnMut(&mut A) -> R + Send + 'static) -> Self {
+        Self(Box::new(Portable(function)))
+    }
+
+    /// Prepares a leaf loop: a closure with `#[inline(always)]` that calls only what [`leaf!`] may call.
+    pub(crate) fn leaf(function: impl FnMut(&mut A) -> R + Send + 'static) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        match instructions() {
+            Instructions::V4 => return Self(Box::new(V4(function))),
+            Instructions::V3 => return Self(Box::new(V3(function))),
+            Instructions::Portable => {}
+        }
+        Self::new(function)
+    }
+
+    #[inline]
+    #[allow(
+        unsafe_code,
+        reason = "the instruction set is chosen from those that the processor has"
+    )]
+    pub(crate) fn call(&mut self, argument: &mut A) -> R {
+        // SAFETY: the processor has the instructions that were chosen.
+        unsafe { self.0.call(argument) }
+    }
+}
+
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod tests {
     use super::*;

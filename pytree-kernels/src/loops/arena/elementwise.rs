@@ -2,16 +2,17 @@
 
 use pytree_base::bug::bug;
 
+use super::applied::{Applied, rounded};
+use super::code::{Code, Instruction};
 use super::moves::Source;
-use super::values::{BLOCK, Code, Instruction, Place, Values};
+use super::values::{BLOCK, Place, Values};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
-use crate::base::instructions::leaf_of;
+use crate::base::narrow::{Half, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
 use crate::base::pattern::Pattern;
 use crate::base::target::Target;
 use crate::loops::elementwise::blocks::{Operand, Output};
-use crate::loops::elementwise::classes::{Class, Convert, with_class};
-use crate::loops::elementwise::functions::{Map, Zip};
+use crate::loops::elementwise::classes::{Class, Convert, class_of, with_class};
 use crate::loops::elementwise::{
     Binary, Comparison, Elementwise, Unary, binary_loop, compare_loop, conversion_loop,
     select_loop, unary_loop,
@@ -31,119 +32,40 @@ fn is_wide(operation: Elementwise, dtype: DType) -> bool {
     }
 }
 
-/// The number of elements that a loop computes at a time. The memory of a value is a multiple of it.
-const LANES: usize = 16;
-
-/// Two operands of a function, which are the same one for a function of one operand, and the memory of its results.
-struct Applied<C: 'static, R: 'static = C> {
-    operands: [Target<'static, C>; 2],
-    result: Target<'static, R>,
-    count: usize,
+#[inline(always)]
+fn sum(left: f32, right: f32) -> f32 {
+    left + right
 }
 
-impl<C: Class, R: Class> Applied<C, R> {
-    /// Returns the instruction that computes single numbers by `one`, and otherwise whole blocks, with what is in the memory after the
-    /// last element. Only a class with short blocks has others than single numbers here.
-    #[inline(always)]
-    #[allow(unsafe_code, reason = "instructions share the memory of values")]
-    fn instruction(
-        self,
-        one: impl Fn(C, C) -> R + Send + 'static,
-        block: impl Fn([C; LANES], [C; LANES]) -> [R; LANES] + Copy + Send + 'static,
-    ) -> Instruction {
-        let Self {
-            operands: [left, right],
-            result,
-            count,
-        } = self;
-        if count == 1 {
-            // SAFETY: each value has memory for a block of elements, and no reference to them exists.
-            return Box::new(move |_| unsafe {
-                result
-                    .first()
-                    .write(one(left.first().read(), right.first().read()));
-            });
-        }
-        if !const { C::HAS_SHORT_BLOCKS } {
-            bug("a single number");
-        }
-        Box::new(move |_| {
-            let (left, right, to) = (left.first(), right.first(), result.first());
-            leaf_of! { C =>
-                let mut at = 0;
-                while at < count {
-                    // SAFETY: the memory of each value is a multiple of a block, and no reference to the elements exists.
-                    unsafe {
-                        let (left, right) = (left.add(at).cast::<[C; LANES]>(), right.add(at).cast::<[C; LANES]>());
-                        let results = block(left.read(), right.read());
-                        to.add(at).cast::<[R; LANES]>().write(results);
-                    }
-                    at += LANES;
-                }
+#[inline(always)]
+fn difference(left: f32, right: f32) -> f32 {
+    left - right
+}
+
+#[inline(always)]
+fn product(left: f32, right: f32) -> f32 {
+    left * right
+}
+
+/// Runs an expression with the function of an arithmetic operation as `$function`.
+macro_rules! with_arithmetic {
+    ($operation:expr, $function:ident => $body:expr) => {
+        match $operation {
+            Binary::Add => {
+                let $function = sum;
+                $body
             }
-        })
-    }
-}
-
-impl<C: Class, R: Class> Applied<C, R> {
-    /// Returns the instruction of a function that is cheap.
-    fn each(self, function: impl Fn(C, C) -> R + Copy + Send + 'static) -> Instruction {
-        self.instruction(
-            function,
-            #[inline(always)]
-            move |left, right| {
-                let mut results = [R::default(); LANES];
-                for lane in 0..LANES {
-                    results[lane] = function(left[lane], right[lane]);
-                }
-                results
-            },
-        )
-    }
-}
-
-impl<C: Class> Map<C> for Applied<C> {
-    type Output = Instruction;
-
-    fn map(self, function: impl Fn(C) -> C + Copy + Send + 'static) -> Instruction {
-        self.map_by_speed(|_| true, function, function)
-    }
-
-    fn map_by_speed(
-        self,
-        is_fast: impl Fn(C) -> bool + Copy + Send + 'static,
-        fast: impl Fn(C) -> C + Copy + Send + 'static,
-        slow: impl Fn(C) -> C + Copy + Send + 'static,
-    ) -> Instruction {
-        let one = move |number, _| {
-            leaf_of! { C => if is_fast(number) { fast(number) } else { slow(number) } }
-        };
-        self.instruction(
-            one,
-            #[inline(always)]
-            move |numbers, _| {
-                let (mut results, mut are_fast) = ([C::default(); LANES], true);
-                for lane in 0..LANES {
-                    results[lane] = fast(numbers[lane]);
-                    are_fast &= is_fast(numbers[lane]);
-                }
-                for lane in 0..if are_fast { 0 } else { LANES } {
-                    if !is_fast(numbers[lane]) {
-                        results[lane] = slow(numbers[lane]);
-                    }
-                }
-                results
-            },
-        )
-    }
-}
-
-impl<C: Class> Zip<C> for Applied<C> {
-    type Output = Instruction;
-
-    fn zip(self, function: impl Fn(C, C) -> C + Copy + Send + 'static) -> Instruction {
-        self.each(function)
-    }
+            Binary::Sub => {
+                let $function = difference;
+                $body
+            }
+            Binary::Mul => {
+                let $function = product;
+                $body
+            }
+            _ => bug("an arithmetic operation"),
+        }
+    };
 }
 
 #[inline(always)]
@@ -154,6 +76,14 @@ fn output<'a, T: Copy>(target: &'a Target<'_, T>, count: usize) -> Output<'a, T>
 }
 
 impl Values {
+    /// Returns whether an operation on a value of some elements reads no more than a block after the last one, so that operands may be
+    /// [views](Self::view).
+    pub fn reads_views(operation: Elementwise, dtype: DType, length: usize) -> bool {
+        let has_blocks = matches!(dtype, DType::F32 | DType::I32) && is_wide(operation, dtype);
+        let others = matches!(operation, Elementwise::Select | Elementwise::Convert(_));
+        length == 1 || has_blocks && !others
+    }
+
     /// Adds an elementwise operation. Operands with fewer elements are repeated.
     pub fn elementwise(
         &mut self,
@@ -162,29 +92,100 @@ impl Values {
         result: Place,
         code: &mut Code,
     ) {
+        code.forget(result);
         let operands: Vec<Place> = operands
             .iter()
             .map(|&operand| self.repeated(operand, result, code))
             .collect();
+        if let (Elementwise::Select, &[condition, on_true, on_false]) = (operation, &operands[..]) {
+            let places = [condition, on_true, on_false];
+            return code.add(with_bits!(self.info(result).dtype, T => {
+                self.selection::<T>(places, result)
+            }));
+        }
         let (first, last) = (operands[0], operands[operands.len() - 1]);
-        let (from, to) = (self.info(last).dtype, self.info(result).dtype);
+        let dtypes = [last, result].map(|place| self.info(place).dtype);
+        let wide = [first, last].map(|operand| self.widened(operand, code));
+        let target = self.wide_of(result);
+        code.add(self.instruction(operation, wide, target, dtypes));
+        if target != result {
+            self.narrowed(target, result, code);
+        }
+    }
+
+    /// Returns the instruction of an operation on elements of the dtype `from`, which the operands have as numbers. The elements of the
+    /// result, which are of the dtype `to`, are numbers, too.
+    fn instruction(
+        &self,
+        operation: Elementwise,
+        operands: [Place; 2],
+        result: Place,
+        [from, to]: [DType; 2],
+    ) -> Instruction {
         let is_wide = is_wide(operation, from);
-        code.push(match operation {
-            Elementwise::Unary(unary) => {
-                with_class!(from, C => self.unary::<C>(unary, first, result, is_wide))
-            }
-            Elementwise::Binary(binary) => {
-                with_class!(from, C => self.binary::<C>(binary, [first, last], result, is_wide))
-            }
-            Elementwise::Compare(comparison) => {
-                with_class!(from, C => self.comparison::<C>(comparison, [first, last], result))
-            }
-            Elementwise::Convert(_) => with_class!(from, C => with_class!(to, R => {
-                self.conversion::<C, R>(first, result)
-            })),
-            Elementwise::Select => with_bits!(to, T => {
-                self.selection::<T>([first, operands[1], last], result)
+        match operation {
+            Elementwise::Unary(unary) => with_class!(from, C => {
+                self.unary::<C>(unary, from, operands, result, is_wide)
             }),
+            Elementwise::Binary(binary) => with_class!(from, C => {
+                self.binary::<C>(binary, from, operands, result, is_wide)
+            }),
+            Elementwise::Compare(comparison) => with_class!(from, C => {
+                self.comparison::<C>(comparison, operands, result)
+            }),
+            Elementwise::Convert(_) => with_class!(from, C => with_class!(to, R => {
+                self.conversion::<C, R>(to, operands, result)
+            })),
+            Elementwise::Select => bug("a selection has three operands"),
+        }
+    }
+
+    /// Returns the place of the numbers that kernels compute for the elements of a value.
+    fn wide_of(&mut self, place: Place) -> Place {
+        let info = self.info(place);
+        let class = class_of(info.dtype);
+        if class == info.dtype {
+            return place;
+        }
+        self.place(&AbstractArray::new(class, &info.shape))
+    }
+
+    /// Returns the numbers of a value. Adds the instruction that widens its elements, unless the numbers are known.
+    fn widened(&mut self, place: Place, code: &mut Code) -> Place {
+        if let Some(known) = code.wide(place) {
+            return known;
+        }
+        let wide = self.wide_of(place);
+        if wide != place {
+            let code = code.before_or_here(&[place], self);
+            let (count, elements) = (self.count(place, true), self.memory(place));
+            with_class!(self.info(place).dtype, C => {
+                let mut numbers = self.target::<C>(wide);
+                code.push(move |_| C::reload(&elements, 0, numbers.slice_mut(0, count)));
+            });
+            code.know(place, wide);
+        }
+        wide
+    }
+
+    /// Adds the rounding or wrapping of numbers to the elements of a value.
+    fn narrowed(&self, wide: Place, place: Place, code: &mut Code) {
+        let (count, mut elements) = (self.count(place, true), self.memory(place));
+        code.know(place, wide);
+        if let Some(half) = Half::of(self.info(place).dtype) {
+            let (numbers, bits) = (self.target::<f32>(wide), self.target::<u16>(place));
+            return code.add(match half {
+                Half::BF16 => rounded(numbers, bits, count, narrow_bf16, widen_bf16),
+                Half::F16 => rounded(numbers, bits, count, narrow_f16, widen_f16),
+            });
+        }
+        with_class!(self.info(place).dtype, C => {
+            let mut numbers = self.target::<C>(wide);
+            code.push(move |_| {
+                let numbers = numbers.slice_mut(0, count);
+                C::store(numbers, &mut elements, 0);
+                C::reload(&elements, 0, numbers);
+            });
         });
     }
 
@@ -197,11 +198,14 @@ impl Values {
         macro_rules! compared {
             ($applied:ident: $($comparison:ident $operator:tt),*) => {
                 match comparison {
-                    $(Comparison::$comparison => $applied.each(|left, right| left $operator right),)*
+                    $(Comparison::$comparison => $applied.each(
+                        #[inline(always)]
+                        |[left, right]| left $operator right,
+                    ),)*
                 }
             };
         }
-        if let Some(applied) = self.applied::<C, bool>(operands, result, true) {
+        if let Some(applied) = self.applied::<C, bool, 2>(operands, result, true) {
             return compared!(applied: Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
         }
         self.computed::<C, bool>(operands, result, true, move |operands, output| {
@@ -209,14 +213,18 @@ impl Values {
         })
     }
 
-    fn conversion<C: Convert<R>, R: Class>(&self, operand: Place, result: Place) -> Instruction {
-        let dtype = self.info(result).dtype;
-        let range = dtype.integer_range().unwrap_or((i64::MIN, i64::MAX));
-        let numbers = (self.numbers::<C>(operand), self.numbers::<R>(result));
-        if let (1, (Some(from), Some(mut to))) = (self.len(result), numbers) {
-            return Box::new(move |_| to.slice_mut(0, 1)[0] = from.read().convert(range));
+    fn conversion<C: Convert<R>, R: Class>(
+        &self,
+        dtype: DType,
+        operands: [Place; 2],
+        result: Place,
+    ) -> Instruction {
+        if self.len(result) == 1 {
+            let range = dtype.integer_range().unwrap_or((i64::MIN, i64::MAX));
+            let (from, mut to) = (self.target::<C>(operands[0]), self.target::<R>(result));
+            return Instruction::new(move |_| to.slice_mut(0, 1)[0] = from.read().convert(range));
         }
-        self.computed::<C, R>([operand; 2], result, true, move |[operand, _], output| {
+        self.computed::<C, R>(operands, result, true, move |[operand, _], output| {
             conversion_loop(dtype, operand, output);
         })
     }
@@ -230,16 +238,12 @@ impl Values {
         let (on_true, on_false) = (self.target::<T>(on_true), self.target::<T>(on_false));
         let (mut to, count) = (self.target::<T>(result), self.count(result, true));
         if count == 1 {
-            return Box::new(move |_| {
-                let chosen = if condition.read() {
-                    &on_true
-                } else {
-                    &on_false
-                };
-                to.slice_mut(0, 1)[0] = chosen.read();
+            return Instruction::new(move |_| {
+                let (on_true, on_false) = (on_true.read(), on_false.read());
+                to.slice_mut(0, 1)[0] = if condition.read() { on_true } else { on_false };
             });
         }
-        Box::new(move |_| {
+        Instruction::new(move |_| {
             let (on_true, on_false) = (
                 Operand::of_result(&on_true, 0, count),
                 Operand::of_result(&on_false, 0, count),
@@ -269,13 +273,15 @@ impl Values {
         });
         let sources: Vec<Source> = positions.iter().map(|&at| (operand, at)).collect();
         let repeated = self.place(&info);
-        self.moved(&sources, repeated, code);
+        if self.is_constant(operand) {
+            let mut once = self.code();
+            self.moved(&sources, repeated, &mut once);
+            once.run(self);
+            self.keep(repeated);
+        } else {
+            self.moved(&sources, repeated, code.before_or_here(&[operand], self));
+        }
         repeated
-    }
-
-    /// Returns the memory of a value if kernels compute with its elements as they are.
-    fn numbers<C: Class>(&self, place: Place) -> Option<Target<'static, C>> {
-        (C::dtype() == self.info(place).dtype).then(|| self.target(place))
     }
 
     /// Returns the number of elements that a loop computes for a result.
@@ -288,20 +294,17 @@ impl Values {
         }
     }
 
-    /// Returns the operands of an operation that computes whole blocks of elements as they are.
-    fn applied<C: Class, R: Class>(
+    /// Returns the operands of an operation that computes single numbers or whole blocks of elements.
+    fn applied<C: Class, R: Class, const N: usize>(
         &self,
-        operands: [Place; 2],
+        operands: [Place; N],
         result: Place,
         is_wide: bool,
-    ) -> Option<Applied<C, R>> {
+    ) -> Option<Applied<C, R, N>> {
         let count = self.len(result);
-        let [left, right] = operands.map(|operand| self.numbers(operand));
-        (count == 1 || is_wide && C::HAS_SHORT_BLOCKS).then_some(())?;
-        let (operands, result) = ([left?, right?], self.numbers(result)?);
-        Some(Applied {
-            operands,
-            result,
+        (count == 1 || is_wide && C::HAS_SHORT_BLOCKS).then(|| Applied {
+            operands: operands.map(|operand| self.target(operand)),
+            result: self.target(result),
             count,
         })
     }
@@ -309,13 +312,13 @@ impl Values {
     fn unary<C: Class>(
         &self,
         operation: Unary,
-        operand: Place,
+        dtype: DType,
+        operands: [Place; 2],
         result: Place,
         is_wide: bool,
     ) -> Instruction {
-        let (operands, dtype) = ([operand; 2], self.info(operand).dtype);
         if const { C::HAS_SHORT_BLOCKS }
-            && let Some(applied) = self.applied(operands, result, is_wide)
+            && let Some(applied) = self.applied([operands[0]], result, is_wide)
         {
             return C::unary(operation, dtype, applied);
         }
@@ -327,11 +330,11 @@ impl Values {
     fn binary<C: Class>(
         &self,
         operation: Binary,
+        dtype: DType,
         operands: [Place; 2],
         result: Place,
         is_wide: bool,
     ) -> Instruction {
-        let dtype = self.info(operands[0]).dtype;
         if let Some(applied) = self.applied(operands, result, is_wide) {
             return C::binary(operation, dtype, applied);
         }
@@ -340,7 +343,42 @@ impl Values {
         })
     }
 
-    /// Returns the instruction of a function of one or two operands, whose elements it computes as numbers of type `C`.
+    /// Returns whether [`arithmetic`](Self::arithmetic) has an instruction for a pair of such operations.
+    pub fn is_arithmetic(operation: Binary, dtype: DType) -> bool {
+        dtype == DType::F32 && matches!(operation, Binary::Add | Binary::Sub | Binary::Mul)
+    }
+
+    /// Adds two arithmetic operations on f32: that of the first two operands, and that of its result and the third operand, which
+    /// is on the left if `is_left`. Operands with fewer elements are repeated.
+    ///
+    /// # Panics
+    /// Panics if an operation is not [arithmetic](Self::is_arithmetic).
+    pub fn arithmetic(
+        &mut self,
+        [inner, outer]: [Binary; 2],
+        operands: [Place; 3],
+        is_left: bool,
+        result: Place,
+        code: &mut Code,
+    ) {
+        let operands = operands.map(|operand| self.repeated(operand, result, code));
+        let applied = Applied::<f32, f32, 3> {
+            operands: operands.map(|operand| self.target(operand)),
+            result: self.target(result),
+            count: self.len(result),
+        };
+        code.add(
+            with_arithmetic!(inner, inner => with_arithmetic!(outer, outer => {
+                if is_left {
+                    applied.each(#[inline(always)] move |[a, b, c]| outer(c, inner(a, b)))
+                } else {
+                    applied.each(#[inline(always)] move |[a, b, c]| outer(inner(a, b), c))
+                }
+            })),
+        );
+    }
+
+    /// Returns the instruction of a function that computes many elements in a call.
     fn computed<C: Class, R: Class>(
         &self,
         operands: [Place; 2],
@@ -348,30 +386,14 @@ impl Values {
         is_wide: bool,
         function: impl Fn([Operand<'_, C>; 2], Output<'_, R>) + Send + 'static,
     ) -> Instruction {
-        let count = self.count(result, is_wide);
-        let [left, right] = operands.map(|operand| self.numbers(operand));
-        if let (Some(left), Some(right), Some(to)) = (left, right, self.numbers(result)) {
-            return Box::new(move |_| {
-                let left = Operand::of_result(&left, 0, count);
-                function(
-                    [left, Operand::of_result(&right, 0, count)],
-                    output(&to, count),
-                );
-            });
-        }
-        let (operands, mut memory) = (
-            operands.map(|operand| self.memory(operand)),
-            self.memory(result),
-        );
-        let mut tiles = [(); 2].map(|()| vec![C::default(); count]);
-        let mut results = vec![R::default(); count];
-        Box::new(move |_| {
-            for (tile, operand) in tiles.iter_mut().zip(&operands) {
-                C::reload(operand, 0, tile);
-            }
-            let operands = [&tiles[0], &tiles[1]].map(|tile| Operand::new(tile));
-            function(operands, Output::new(&mut results));
-            R::store(&results, &mut memory, 0);
+        let (count, to) = (self.count(result, is_wide), self.target(result));
+        let [left, right] = operands.map(|operand| self.target(operand));
+        Instruction::new(move |_| {
+            let left = Operand::of_result(&left, 0, count);
+            function(
+                [left, Operand::of_result(&right, 0, count)],
+                output(&to, count),
+            );
         })
     }
 }

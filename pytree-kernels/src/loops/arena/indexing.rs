@@ -2,17 +2,47 @@
 
 use std::sync::Arc;
 
-use super::values::{Code, Instruction, Place, Values};
+use super::code::{Code, Instruction};
+use super::values::{Place, Values};
 use crate::base::array::{Array, row_major_strides};
+use crate::base::bits::with_bits;
 use crate::base::combine::{Combine, Max, Min, Prod, Sum, with_number, with_ordered};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType};
 use crate::base::narrow::is_narrow;
+use crate::base::target::Target;
 use crate::loops::gather::{Blocks, Outside, ScatterBy};
 use crate::loops::threefry;
 
+/// The memory of indices.
+enum Integers {
+    I32(Target<'static, i32>),
+    I64(Target<'static, i64>),
+    U32(Target<'static, u32>),
+}
+
+impl Integers {
+    fn of(values: &Values, place: Place) -> Option<Self> {
+        match values.info(place).dtype {
+            DType::I32 => Some(Self::I32(values.target(place))),
+            DType::I64 => Some(Self::I64(values.target(place))),
+            DType::U32 => Some(Self::U32(values.target(place))),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> i64 {
+        match self {
+            Self::I32(memory) => memory.slice(at, 1)[0].into(),
+            Self::I64(memory) => memory.slice(at, 1)[0],
+            Self::U32(memory) => memory.slice(at, 1)[0].into(),
+        }
+    }
+}
+
 /// The indices of blocks of a value.
 struct Indices {
-    place: Place,
+    integers: Integers,
     /// The number of indices of an example.
     per_row: usize,
     blocks: Blocks,
@@ -32,7 +62,7 @@ impl Indices {
         } = self.blocks;
         for row in 0..batch * before {
             for number in 0..self.per_row {
-                let index = values.index(self.place, row / before * self.per_row + number);
+                let index = self.integers.get(row / before * self.per_row + number);
                 let index = if index < 0 {
                     index + self.length
                 } else {
@@ -51,14 +81,9 @@ impl Indices {
 }
 
 impl Values {
-    /// Returns an index of a value with such elements.
-    #[inline(always)]
-    fn index(&self, place: Place, at: usize) -> i64 {
-        match self.info(place).dtype {
-            DType::I64 => self.target::<i64>(place).offset(at).read(),
-            DType::U32 => self.target::<u32>(place).offset(at).read().into(),
-            _ => self.target::<i32>(place).offset(at).read().into(),
-        }
+    /// Returns the index, a single i32, of a branch of `cond`.
+    pub fn index(&self, place: Place) -> i32 {
+        self.target::<i32>(place).read()
     }
 
     /// Adds the reading of the blocks of an operand at indices, as [`gather`](crate::loops::gather::gather) does. The operand may be loose.
@@ -75,11 +100,11 @@ impl Values {
         let Some(index) = self.indices(blocks, indices, Outside::Clamp) else {
             return false;
         };
-        code.push(Box::new(move |values| {
+        code.push(move |values| {
             index.each(values, |values, block, position| {
                 values.copy_part(operand, position, result, block, bytes);
             });
-        }));
+        });
         true
     }
 
@@ -93,6 +118,7 @@ impl Values {
         code: &mut Code,
     ) -> bool {
         let dtype = self.info(updates).dtype;
+        code.forget(result);
         let is_set = by == Some(ScatterBy::Set);
         let can_combine = !is_narrow(dtype) && dtype != DType::Bool && self.is_fixed(result);
         let index = self.indices(blocks, indices, outside);
@@ -105,8 +131,8 @@ impl Values {
                 $with!(dtype, T => self.combined::<T, $combination>(index, after, places))
             };
         }
-        let instruction: Instruction = match by {
-            Some(ScatterBy::Set) => Box::new(move |values: &mut Self| {
+        let instruction = match by {
+            Some(ScatterBy::Set) => Instruction::new(move |values: &mut Self| {
                 values.own(result);
                 index.each(values, |values, block, position| {
                     values.copy_part(updates, block, result, position, after * dtype.bytes());
@@ -120,8 +146,16 @@ impl Values {
                 combined!(with_number, Sum)
             }
         };
-        code.push(instruction);
+        code.add(instruction);
         true
+    }
+
+    /// Adds the filling of a fixed value with zeros.
+    fn cleared(&self, place: Place, code: &mut Code) {
+        with_bits!(self.info(place).dtype, T => {
+            let (mut memory, count) = (self.target::<T>(place), self.len(place));
+            code.push(move |_| memory.slice_mut(0, count).fill(T::default()));
+        });
     }
 
     fn combined<T: ArrayElement, C: Combine<T>>(
@@ -131,7 +165,7 @@ impl Values {
         [updates, result]: [Place; 2],
     ) -> Instruction {
         let (updates, mut to) = (self.target::<T>(updates), self.target::<T>(result));
-        Box::new(move |values| {
+        Instruction::new(move |values| {
             index.each(values, |_, block, position| {
                 let updates = updates.slice(block * after, after);
                 let elements = to.slice_mut(position * after, after).iter_mut();
@@ -144,9 +178,9 @@ impl Values {
 
     /// Returns the indices of blocks. Returns `None` if they must be widened, or if blocks have no elements.
     fn indices(&self, blocks: &Blocks, place: Place, outside: Outside) -> Option<Indices> {
-        let is_wide = matches!(self.info(place).dtype, DType::I32 | DType::I64 | DType::U32);
-        (is_wide && blocks.after > 0).then(|| Indices {
-            place,
+        let integers = Integers::of(self, place)?;
+        (blocks.after > 0).then(|| Indices {
+            integers,
             per_row: self.len(place) / blocks.batch.max(1),
             blocks: *blocks,
             length: i64::try_from(blocks.length).unwrap_or(i64::MAX),
@@ -189,14 +223,15 @@ impl Values {
         let offsets: Vec<usize> = (0..outer.iter().product()).map(offset).collect();
         let start = |&(axis, start): &(usize, Place)| {
             let last = i64::try_from(shape[axis] - lengths[axis]).unwrap_or(i64::MAX);
-            (start, last, strides[axis])
+            (self.target(start), last, strides[axis])
         };
-        let starts: Vec<(Place, i64, usize)> = starts.iter().map(start).collect();
+        let starts: Vec<(Target<'static, i64>, i64, usize)> = starts.iter().map(start).collect();
         let bytes = info.dtype.bytes();
-        code.push(Box::new(move |values| {
+        code.forget(place);
+        code.push(move |values| {
             values.own(place);
-            let start = |&(start, last, stride): &(Place, i64, usize)| {
-                let position = values.index(start, 0).clamp(0, last);
+            let start = |(start, last, stride): &(Target<'static, i64>, i64, usize)| {
+                let position = start.read().clamp(0, *last);
                 usize::try_from(position).unwrap_or(0) * stride
             };
             let first: usize = starts.iter().map(start).sum();
@@ -204,15 +239,15 @@ impl Values {
                 let to = (first + offset) * bytes;
                 values.copy_bytes((update, number * block * bytes), (place, to), block * bytes);
             }
-        }));
+        });
         true
     }
 
     /// Makes sure that nothing else has the memory of a value, so that it may be written.
     fn own(&mut self, place: Place) {
-        let array = self.array(place);
-        let is_shared = Arc::strong_count(array) > 1 || !array.has_own_memory();
-        if !self.is_fixed(place) && is_shared {
+        if let Some(array) = self.array(place)
+            && (Arc::strong_count(array) > 1 || !array.has_own_memory())
+        {
             let copy = Arc::new(Array::clone(array));
             self.set(place, copy);
         }
@@ -225,13 +260,13 @@ impl Values {
             results.map(|result| self.target::<u32>(result)),
             self.len(results[0]),
         );
-        code.push(Box::new(move |_| {
+        code.push(move |_| {
             let [key0, key1, count0, count1] =
                 operands.each_ref().map(|operand| operand.slice(0, count));
             let [first, second] = results.each_mut().map(|result| result.slice_mut(0, count));
             first.copy_from_slice(count0);
             second.copy_from_slice(count1);
             threefry::blocks([key0, key1], (first, second));
-        }));
+        });
     }
 }

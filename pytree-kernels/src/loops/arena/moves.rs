@@ -1,6 +1,7 @@
 //! Instructions that move elements.
 
-use super::values::{Code, Place, Values};
+use super::code::Code;
+use super::values::{Place, Values};
 use crate::base::bits::with_bits;
 use crate::base::target::Target;
 
@@ -50,15 +51,15 @@ impl Values {
             if runs.len() * SHORTEST > sources.len() {
                 let sources = sources.iter().map(|&(place, at)| self.target::<T>(place).offset(at));
                 let sources: Vec<Target<'static, T>> = sources.collect();
-                return code.push(Box::new(move |_| {
+                return code.push(move |_| {
                     for (element, source) in to.slice_mut(0, sources.len()).iter_mut().zip(&sources) {
                         *element = source.read();
                     }
-                }));
+                });
             }
             let runs = runs.into_iter().map(|run| (self.target::<T>(run.source.0), run));
             let runs: Vec<(Target<'static, T>, Run)> = runs.collect();
-            code.push(Box::new(move |_| {
+            code.push(move |_| {
                 for (from, Run { source: (_, first), step, to: start, count }) in &runs {
                     let to = to.slice_mut(*start, *count);
                     match step {
@@ -73,7 +74,7 @@ impl Values {
                         }
                     }
                 }
-            }));
+            });
         });
     }
 }

@@ -1,10 +1,13 @@
 //! Instructions of reductions.
 
+use super::code::{Code, Instruction};
 use super::moves::Source;
-use super::values::{Code, Place, Values};
+use super::values::{LANES, Place, Values};
 use crate::base::combine::{And, Combine, Max, Min, Or, Prod, Sum, with_number};
 use crate::base::dtype::{AbstractArray, ArrayElement, DType, with_wide};
+use crate::base::fold;
 use crate::base::narrow::is_narrow;
+use crate::base::target::Target;
 use crate::loops::reduction::{Extremum, Grouped, Pass, Reduction, grouped, positions, run};
 
 impl Values {
@@ -68,9 +71,9 @@ impl Values {
         let mut to = self.target::<i32>(result);
         with_wide!(info.dtype, T => {
             let elements = self.target::<T>(operand);
-            code.push(Box::new(move |_| {
+            code.push(move |_| {
                 positions::<T>(extremum, pass, elements.slice(0, length), to.slice_mut(0, count));
-            }));
+            });
         });
         true
     }
@@ -91,10 +94,100 @@ impl Values {
                 self.place(&AbstractArray::new(dtype, [count]))
             };
             let (elements, mut results) = (self.target::<T>(from), self.target::<T>(to));
-            code.push(Box::new(move |_| {
-                run::<T, C>(pass, elements.slice(0, length), results.slice_mut(0, count));
-            }));
+            let has_leaf = const { size_of::<T>() == 4 && C::IS_WIDE };
+            code.add(
+                if has_leaf && pass.inner == 1 && pass.length <= fold::LANES {
+                    rows::<T, C>(elements, results, [outer, pass.length])
+                } else if has_leaf && pass.inner > 1 && pass.length <= fold::block_rows(pass.length)
+                {
+                    columns::<T, C>(elements, results, [outer, pass.length, pass.inner])
+                } else {
+                    Instruction::new(move |_| {
+                        run::<T, C>(pass, elements.slice(0, length), results.slice_mut(0, count));
+                    })
+                },
+            );
             from = to;
         }
     }
+}
+
+/// Returns the reduction of rows of at most as many elements as a part has lanes, in the order of [`fold::rows`].
+#[allow(unsafe_code, reason = "instructions share the memory of values")]
+fn rows<T: ArrayElement, C: Combine<T>>(
+    elements: Target<'static, T>,
+    results: Target<'static, T>,
+    [count, length]: [usize; 2],
+) -> Instruction {
+    Instruction::leaf(
+        #[inline(always)]
+        move |_| {
+            let mut row = 0;
+            while row < count {
+                let mut lanes = [C::START; fold::LANES];
+                let mut first = 0;
+                while first < length {
+                    // SAFETY: the memory has a block after each element, and no reference to the elements exists.
+                    let block = unsafe {
+                        let at = elements.first().add(row * length + first);
+                        at.cast::<[T; LANES]>().read()
+                    };
+                    for lane in 0..LANES {
+                        let combined = C::combine(C::START, block[lane]);
+                        let is_within = first + lane < length;
+                        lanes[first + lane] = if is_within { combined } else { C::START };
+                    }
+                    first += LANES;
+                }
+                // SAFETY: as above.
+                unsafe {
+                    results
+                        .first()
+                        .add(row)
+                        .write(fold::join_lanes::<T, C>(lanes));
+                };
+                row += 1;
+            }
+        },
+    )
+}
+
+/// Returns the reduction of a few rows element by element, in the order of [`fold::columns`].
+#[allow(unsafe_code, reason = "instructions share the memory of values")]
+fn columns<T: ArrayElement, C: Combine<T>>(
+    elements: Target<'static, T>,
+    results: Target<'static, T>,
+    [outer, length, inner]: [usize; 3],
+) -> Instruction {
+    Instruction::leaf(
+        #[inline(always)]
+        move |_| {
+            let mut group = 0;
+            while group < outer {
+                // A block that is longer than the row is followed by the next row.
+                let mut first = 0;
+                while first < inner {
+                    let (mut combined, mut row) = ([C::START; LANES], 0);
+                    while row < length {
+                        // SAFETY: the memory has a block after each element, and no reference to the elements exists.
+                        let block = unsafe {
+                            let at = (group * length + row) * inner + first;
+                            elements.first().add(at).cast::<[T; LANES]>().read()
+                        };
+                        for lane in 0..LANES {
+                            combined[lane] = C::combine(combined[lane], block[lane]);
+                        }
+                        row += 1;
+                    }
+                    // SAFETY: as above.
+                    unsafe {
+                        let to = results.first().add(group * inner + first);
+                        to.cast::<[T; LANES]>().write(combined);
+                    }
+                    first += LANES;
+                }
+                group += 1;
+            }
+        },
+    )
 }

@@ -17,80 +17,59 @@ const MOST_ELEMENTS: usize = 1 << 12;
 /// The memory of a fixed value is a multiple of this number of elements, so that loops may compute whole blocks.
 pub(super) const BLOCK: usize = 64;
 
+/// The number of elements that a loop computes at a time.
+pub(super) const LANES: usize = 16;
+
 /// The position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(usize);
 
-/// An operation of a program.
-pub type Instruction = Box<dyn FnMut(&mut Values) + Send>;
-
-/// Instructions in the order in which they run, with the identity of the values whose addresses they know.
-pub struct Code {
-    identity: usize,
-    instructions: Vec<Instruction>,
-}
-
-impl std::fmt::Debug for Code {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Code({} instructions)", self.instructions.len())
-    }
-}
-
-impl Code {
-    /// Adds an instruction.
-    pub fn push(&mut self, instruction: Instruction) {
-        self.instructions.push(instruction);
-    }
-
-    /// Runs the instructions.
-    ///
-    /// # Panics
-    /// Panics if they were made for other values.
-    #[inline]
-    pub fn run(&mut self, values: &mut Values) {
-        assert!(
-            self.identity == values.identity,
-            "the values of the instructions"
-        );
-        for instruction in &mut self.instructions {
-            instruction(values);
-        }
-    }
-}
+/// As much memory as a block of the widest instructions has, which then never touches two cache lines.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
 
 /// The values of a program. A *fixed* value has memory of its own. A *loose* value is an array that a run receives or makes.
 pub struct Values {
-    identity: usize,
+    pub(super) identity: usize,
     values: Vec<Value>,
 }
 
 struct Value {
-    array: Arc<Array>,
+    info: AbstractArray,
+    /// The array of a loose value.
+    array: Option<Arc<Array>>,
     /// The address of the elements.
     first: *mut u8,
     bytes: usize,
+    /// The memory of a fixed value, which is read and written through `first`.
+    _memory: Vec<Line>,
+    /// The fixed value whose memory this value has a part of.
+    of: Option<Place>,
     is_fixed: bool,
     is_constant: bool,
 }
 
-#[allow(unsafe_code, reason = "the pointer belongs to the array")]
-// SAFETY: the pointer is that of the elements of the array, which may be sent, too.
+#[allow(unsafe_code, reason = "the pointer belongs to the memory or the array")]
+// SAFETY: the pointer is that of the elements of the memory or of the array, which may be sent, too.
 unsafe impl Send for Value {}
 
 impl std::fmt::Debug for Values {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let values = self.values.iter().map(|value| &value.array.info);
+        let values = self.values.iter().map(|value| &value.info);
         f.debug_list().entries(values).finish()
     }
 }
 
-/// Returns the array of a loose value that has none.
-fn none(dtype: DType) -> Array {
-    Array::zeros(&AbstractArray::new(dtype, [0]))
-}
-
 fn address(array: &Array) -> *mut u8 {
     with_bits!(array.dtype(), T => array.bits::<T>().as_ptr().cast_mut().cast())
+}
+
+fn reshaped(array: Arc<Array>, info: &AbstractArray) -> Arc<Array> {
+    if array.info == *info {
+        return array;
+    }
+    Arc::new(Array::reshaped(array, &info.shape))
 }
 
 /// Copies bytes. Most elements are single numbers or short rows, for which a call takes longer than the copy.
@@ -99,7 +78,7 @@ fn address(array: &Array) -> *mut u8 {
 /// Both have this many bytes, and no byte in common.
 #[inline]
 #[allow(unsafe_code, reason = "the caller has compared the lengths")]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     const WIDE: usize = size_of::<u128>();
     // SAFETY: the caller promises that both have this many bytes.
     let word = |at: usize| unsafe {
@@ -138,14 +117,6 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Returns no instructions, to which those of these values are added.
-    pub fn code(&self) -> Code {
-        Code {
-            identity: self.identity,
-            instructions: Vec::new(),
-        }
-    }
-
     /// Returns whether values with this dtype and shape are fixed.
     pub fn are_fixed(info: &AbstractArray) -> bool {
         info.len() <= MOST_ELEMENTS
@@ -153,41 +124,68 @@ impl Values {
 
     /// Makes a place for a value.
     pub fn place(&mut self, info: &AbstractArray) -> Place {
-        if !Self::are_fixed(info) {
-            return self.loose(Arc::new(none(info.dtype)));
-        }
-        let length = info.len();
-        with_bits!(info.dtype, T => {
-            let mut bits = vec![T::default(); length.next_multiple_of(BLOCK)];
-            let first = bits.as_mut_ptr().cast();
-            bits.truncate(length);
-            let array = Arc::new(Array::from_bits(info.dtype, &info.shape, bits));
-            let bytes = info.bytes();
-            self.push(Value { array, first, bytes, is_fixed: true, is_constant: false })
-        })
-    }
-
-    fn loose(&mut self, array: Arc<Array>) -> Place {
-        self.push(Value {
-            array,
-            first: std::ptr::null_mut(),
-            bytes: 0,
-            is_fixed: false,
+        let is_fixed = Self::are_fixed(info);
+        // A row that a loop writes or reads as a whole block may be the last one.
+        let elements = (info.len() + LANES).next_multiple_of(BLOCK);
+        let lines = if is_fixed {
+            (elements * info.dtype.bytes()).div_ceil(size_of::<Line>())
+        } else {
+            0
+        };
+        let mut memory = vec![Line::default(); lines];
+        self.values.push(Value {
+            info: info.clone(),
+            array: None,
+            first: memory.as_mut_ptr().cast(),
+            bytes: if is_fixed { info.bytes() } else { 0 },
+            _memory: memory,
+            of: None,
+            is_fixed,
             is_constant: false,
-        })
+        });
+        Place(self.values.len() - 1)
     }
 
-    fn push(&mut self, value: Value) -> Place {
-        self.values.push(value);
-        Place(self.values.len() - 1)
+    /// Returns a value with neighbouring elements of a fixed value from a position on, which instructions read before the value is written
+    /// again, at most a block of elements at a time. Returns `None` if a block could be beyond the memory.
+    pub fn view(&mut self, (place, at): (Place, usize), info: &AbstractArray) -> Option<Place> {
+        let value = &self.values[place.0];
+        let end = at + info.len().next_multiple_of(LANES);
+        let fits = value.is_fixed && value.info.dtype == info.dtype && value.of.is_none();
+        (fits && end <= value.info.len() + LANES).then_some(())?;
+        self.values.push(Value {
+            info: info.clone(),
+            array: None,
+            first: value.first.wrapping_add(at * info.dtype.bytes()),
+            bytes: info.bytes(),
+            _memory: Vec::new(),
+            of: Some(place),
+            is_fixed: true,
+            is_constant: false,
+        });
+        Some(Place(self.values.len() - 1))
+    }
+
+    /// Returns the value whose memory a value has.
+    pub fn owner(&self, place: Place) -> Place {
+        self.values[place.0].of.unwrap_or(place)
     }
 
     /// Makes a place for a constant.
     pub fn constant(&mut self, array: &Arc<Array>) -> Place {
         let place = self.place(&array.info);
         self.set(place, Arc::clone(array));
-        self.values[place.0].is_constant = true;
+        self.keep(place);
         place
+    }
+
+    /// Makes a value a constant.
+    pub(super) fn keep(&mut self, place: Place) {
+        self.values[place.0].is_constant = true;
+    }
+
+    pub(super) fn is_constant(&self, place: Place) -> bool {
+        self.values[place.0].is_constant
     }
 
     /// Returns whether a value is fixed.
@@ -195,9 +193,14 @@ impl Values {
         self.values[place.0].is_fixed
     }
 
-    /// Returns the array of a value.
-    pub fn array(&self, place: Place) -> &Arc<Array> {
-        &self.values[place.0].array
+    /// Returns the dtype and shape of a value.
+    pub fn info(&self, place: Place) -> &AbstractArray {
+        &self.values[place.0].info
+    }
+
+    /// Returns the array of a loose value.
+    pub(super) fn array(&self, place: Place) -> Option<&Arc<Array>> {
+        self.values[place.0].array.as_ref()
     }
 
     /// Returns the place that the next value gets.
@@ -210,46 +213,40 @@ impl Values {
         place.0 >= next.0 && !self.values[place.0].is_constant
     }
 
-    /// Returns the array of a value. A loose value then has none.
-    pub fn take(&mut self, place: Place) -> Arc<Array> {
-        let value = &mut self.values[place.0];
-        let dtype = value.array.dtype();
-        if value.is_fixed {
-            return Arc::clone(&value.array);
-        }
-        value.bytes = 0;
-        std::mem::replace(&mut value.array, Arc::new(none(dtype)))
-    }
-
-    /// Returns a value as an array with this dtype and shape.
+    /// Returns a value as an array with this dtype and shape, which have as many elements.
     ///
     /// # Panics
-    /// Panics if the value has another number of bytes.
+    /// Panics if a fixed value has another number of bytes.
     pub fn result(&self, place: Place, info: &AbstractArray) -> Arc<Array> {
         let value = &self.values[place.0];
-        if value.is_fixed {
-            let mut array = Array::reused(info);
-            let to = with_bits!(info.dtype, T => array.bits_mut::<T>().as_mut_ptr().cast());
-            assert_eq!(info.bytes(), value.bytes, "as many bytes as the value has");
-            // SAFETY: both have this many bytes.
-            #[allow(unsafe_code, reason = "instructions share the memory of the value")]
-            unsafe {
-                copy(value.first, to, info.bytes());
-            }
-            return Arc::new(array);
+        if let Some(array) = &value.array {
+            return reshaped(Arc::clone(array), info);
         }
-        let array = Arc::clone(&value.array);
-        if array.info == *info {
-            return array;
+        let mut array = Array::reused(info);
+        let to = with_bits!(info.dtype, T => array.bits_mut::<T>().as_mut_ptr().cast());
+        assert_eq!(info.bytes(), value.bytes, "as many bytes as the value has");
+        // SAFETY: both have this many bytes.
+        #[allow(unsafe_code, reason = "instructions share the memory of the value")]
+        unsafe {
+            copy(value.first, to, info.bytes());
         }
-        Arc::new(Array::reshaped(array, &info.shape))
+        Arc::new(array)
+    }
+
+    /// Returns a value as [`result`](Self::result) does. A loose value then has no array.
+    pub fn take(&mut self, place: Place, info: &AbstractArray) -> Arc<Array> {
+        let value = &mut self.values[place.0];
+        let Some(array) = value.array.take() else {
+            return self.result(place, info);
+        };
+        value.bytes = 0;
+        reshaped(array, info)
     }
 
     /// Drops the arrays of the loose values that are no constants.
     pub fn release(&mut self) {
         for value in &mut self.values {
-            if !value.is_fixed && !value.is_constant && value.bytes > 0 {
-                value.array = Arc::new(none(value.array.dtype()));
+            if !value.is_constant && value.array.take().is_some() {
                 value.bytes = 0;
             }
         }
@@ -257,12 +254,7 @@ impl Values {
 
     /// Makes a place for a value like another one.
     pub fn like(&mut self, place: Place) -> Place {
-        let value = &self.values[place.0];
-        if value.is_fixed {
-            return self.place(&value.array.info.clone());
-        }
-        let none = Arc::new(none(value.array.dtype()));
-        self.loose(none)
+        self.place(&self.info(place).clone())
     }
 
     /// Exchanges two values, which are loose.
@@ -292,16 +284,9 @@ impl Values {
                 copy(from, value.first, bytes);
             }
         } else {
-            (value.array, value.first, value.bytes) = (array, from, bytes);
+            (value.first, value.bytes) = (from, bytes);
+            value.array = Some(array);
         }
-    }
-
-    /// Adds the filling of a fixed value with zeros.
-    pub(super) fn cleared(&self, place: Place, code: &mut Code) {
-        with_bits!(self.info(place).dtype, T => {
-            let (mut memory, count) = (self.target::<T>(place), self.len(place));
-            code.push(Box::new(move |_| memory.slice_mut(0, count).fill(T::default())));
-        });
     }
 
     /// Gives a loose value new memory, which the caller overwrites.
@@ -314,25 +299,18 @@ impl Values {
     /// Copies a value to another one. A loose value gets the same array.
     #[inline]
     pub fn copy(&mut self, from: Place, to: Place) {
-        if self.values[to.0].is_fixed {
-            self.load(from, 0, to);
-        } else {
-            self.set(to, Arc::clone(self.array(from)));
+        match &self.values[from.0].array {
+            Some(array) if !self.is_fixed(to) => self.set(to, Arc::clone(array)),
+            _ => self.copy_bytes((from, 0), (to, 0), self.bytes(to)),
         }
     }
 
-    /// Copies the element at a position of a stack to a value.
-    #[inline]
-    pub fn load(&mut self, stack: Place, position: usize, to: Place) {
-        let bytes = self.values[to.0].bytes;
-        self.copy_bytes((stack, position * bytes), (to, 0), bytes);
+    pub(super) fn address(&self, place: Place) -> *mut u8 {
+        self.values[place.0].first
     }
 
-    /// Copies a value to the element at a position of a stack, which is fixed or was [renewed](Self::renew).
-    #[inline]
-    pub fn store(&mut self, from: Place, stack: Place, position: usize) {
-        let bytes = self.values[from.0].bytes;
-        self.copy_bytes((from, 0), (stack, position * bytes), bytes);
+    pub(super) fn bytes(&self, place: Place) -> usize {
+        self.values[place.0].bytes
     }
 
     /// Copies one of the parts of a value, which have this number of bytes, to a part of another value.
@@ -370,16 +348,9 @@ impl Values {
     #[allow(unsafe_code, reason = "instructions share the memory of the value")]
     pub fn holds(&self, place: Place) -> bool {
         let value = &self.values[place.0];
-        assert!(
-            value.array.dtype() == DType::Bool && !value.array.info.is_empty(),
-            "a bool"
-        );
+        assert!(value.info.dtype == DType::Bool && value.bytes > 0, "a bool");
         // SAFETY: the value is a bool.
         unsafe { *value.first != 0 }
-    }
-
-    pub(super) fn info(&self, place: Place) -> &AbstractArray {
-        &self.values[place.0].array.info
     }
 
     pub(super) fn len(&self, place: Place) -> usize {
@@ -390,7 +361,7 @@ impl Values {
     #[allow(unsafe_code, reason = "instructions share the memory of the value")]
     pub(super) fn target<T: Copy>(&self, place: Place) -> Target<'static, T> {
         let value = &self.values[place.0];
-        if !value.is_fixed || size_of::<T>() != value.array.dtype().bytes() {
+        if !value.is_fixed || size_of::<T>() != value.info.dtype.bytes() {
             bug("the memory of a fixed value");
         }
         // SAFETY: the memory lives as long as the values, without which no instruction runs.
@@ -406,6 +377,6 @@ impl Values {
         }
         let length = self.len(place).next_multiple_of(BLOCK);
         // SAFETY: the memory has this many elements, and lives as long as the values, without which no instruction runs.
-        unsafe { Memory::at(value.array.dtype(), value.first, length) }
+        unsafe { Memory::at(value.info.dtype, value.first, length) }
     }
 }

@@ -20,6 +20,7 @@ mod half;
 mod loops;
 mod plain;
 mod portable;
+mod small;
 mod stored;
 mod summation;
 mod thin;
@@ -36,6 +37,7 @@ use crate::base::target::{Following, Region, Target, Then};
 use crate::base::threads;
 
 pub(crate) use self::loops::{Kernel, Layout, LoopAxis, Loops, Strided, joined, strides_read};
+pub(crate) use self::small::SmallRows;
 pub(crate) use self::stored::{Factor, Part, Stored, Write};
 pub use self::summation::Summation;
 pub(super) use self::thin::{ScaledProduct, scale};

@@ -1,9 +1,9 @@
 //! The instructions of loops and branches, which run further instructions.
 
 use pytree_kernels::base::dtype::AbstractArray;
-use pytree_kernels::loops::arena::{Code, Place, Values};
+use pytree_kernels::loops::arena::{Code, Place, Stacks, Values};
 
-use super::equations::{Operand, Translator};
+use super::translator::{Operand, Translator};
 use crate::primitives::control::cond::Cond;
 use crate::primitives::control::scan::Scan;
 use crate::primitives::control::while_loop::While;
@@ -40,14 +40,16 @@ impl Translator {
         carry.iter().map(start).unzip()
     }
 
-    /// Adds the body of a loop, whose last instruction copies the outputs to the carry of the next iteration. Returns the other outputs.
+    /// Adds the body of a loop, whose last instruction copies the outputs to the carry of the next iteration. Returns the other outputs. The
+    /// loop writes no value before the place `outside`.
     fn body(
         &mut self,
         body: impl FnOnce(&mut Self, &mut Code) -> Option<Vec<Place>>,
+        outside: Place,
         carry: &[Place],
     ) -> Option<(Code, Vec<Place>, Vec<Feed>)> {
         let first = self.values.next();
-        let mut code = self.values.code();
+        let mut code = self.values.body(outside);
         let outside = std::mem::take(&mut self.nanoseconds);
         let outputs = body(self, &mut code)?;
         self.nanoseconds = outside;
@@ -62,7 +64,7 @@ impl Translator {
             if carry.contains(&from) {
                 // The value is overwritten before it is copied, or is copied twice.
                 let between = self.values.like(from);
-                code.push(Box::new(move |values| values.copy(from, between)));
+                code.push(move |values| values.copy(from, between));
                 feeds.push(Feed::Copy(between, to));
             } else {
                 feeds.push(if is_own && !is_shared {
@@ -84,6 +86,7 @@ impl Translator {
     ) -> Option<Vec<Place>> {
         let (constants, rest) = operands.split_at(scan.constants);
         let (first, stacks) = rest.split_at(scan.carry);
+        let outside = self.values.next();
         let (carry, start) = self.start(first);
         let jaxpr = &scan.body.jaxpr;
         let elements = jaxpr.inputs[scan.constants + scan.carry..].iter();
@@ -97,8 +100,10 @@ impl Translator {
         let inputs: Vec<Place> = inputs.chain(elements.iter().copied()).collect();
         let (mut body, parts, feeds) = self.body(
             |this, code| this.callee(jaxpr, &inputs, &carry, code),
+            outside,
             &carry,
         )?;
+        code.prepare(&mut body);
         let loads: Vec<(Place, Place)> = stacks.iter().map(|it| it.place).zip(elements).collect();
         let stacked: Vec<(Place, AbstractArray)> = infos[scan.carry..]
             .iter()
@@ -114,23 +119,25 @@ impl Translator {
             .chain(stacked.iter().map(|(place, _)| *place))
             .collect();
         let (length, reverse) = (scan.length, scan.reverse);
-        code.push(Box::new(move |values| {
+        let mut loads = Stacks::new(loads);
+        let mut stores = Stacks::new(stacked.iter().map(|(stack, _)| *stack).zip(parts));
+        code.push(move |values| {
             start.iter().for_each(|feed| feed.run(values));
             for (place, info) in &stacked {
                 values.renew(*place, info);
             }
+            loads.find(length, values);
+            stores.find(length, values);
             for step in 0..length {
                 let position = if reverse { length - 1 - step } else { step };
-                for &(stack, element) in &loads {
-                    values.load(stack, position, element);
-                }
+                loads.load(position, values);
                 body.run(values);
-                for (&part, (stack, _)) in parts.iter().zip(&stacked) {
-                    values.store(part, *stack, position);
-                }
+                stores.store(position, values);
                 feeds.iter().for_each(|feed| feed.run(values));
             }
-        }));
+            loads.leave();
+            stores.leave();
+        });
         Some(results)
     }
 
@@ -142,6 +149,7 @@ impl Translator {
     ) -> Option<Vec<Place>> {
         let (of_condition, rest) = operands.split_at(looped.condition_constants);
         let (of_body, first) = rest.split_at(looped.body_constants);
+        let outside = self.values.next();
         let (carry, start) = self.start(first);
         let with = |constants: &[Operand<'_>]| -> Vec<Place> {
             constants
@@ -160,9 +168,11 @@ impl Translator {
         let inputs = with(of_body);
         let (mut body, _, feeds) = self.body(
             |this, code| this.callee(&looped.body.jaxpr, &inputs, &carry, code),
+            outside,
             &carry,
         )?;
-        code.push(Box::new(move |values| {
+        code.prepare(&mut body);
+        code.push(move |values| {
             start.iter().for_each(|feed| feed.run(values));
             loop {
                 condition.run(values);
@@ -172,7 +182,7 @@ impl Translator {
                 body.run(values);
                 feeds.iter().for_each(|feed| feed.run(values));
             }
-        }));
+        });
         Some(carry)
     }
 
@@ -191,15 +201,15 @@ impl Translator {
             let outputs = self.callee(&branch.jaxpr, inputs, &[], &mut code)?;
             let feeds: Vec<(Place, Place)> =
                 outputs.into_iter().zip(results.iter().copied()).collect();
-            code.push(Box::new(move |values| {
+            code.push(move |values| {
                 feeds.iter().for_each(|&(from, to)| values.copy(from, to));
-            }));
+            });
             branches.push(code);
         }
-        code.push(Box::new(move |values| {
-            let index = Cond::branch(values.array(index), branches.len());
+        code.push(move |values| {
+            let index = Cond::branch(values.index(index), branches.len());
             branches[index].run(values);
-        }));
+        });
         Some(results)
     }
 }

@@ -1,18 +1,18 @@
 //! The instructions of the equations of a jaxpr.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pytree_base::bug::pairs;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
-use pytree_kernels::loops::arena::{Code, Place, Source, Values};
+use pytree_kernels::base::array::Operands;
+use pytree_kernels::base::dtype::AbstractArray;
+use pytree_kernels::loops::arena::{Code, Place, Values};
 use pytree_kernels::loops::elementwise::{Elementwise, Unary};
 use pytree_kernels::loops::gather::{Outside, ScatterBy};
 use pytree_kernels::loops::pad::Pad;
 
 use super::places::Places;
+use super::translator::{Operand, Pending, Translator};
 use crate::passes::optimize_for_host;
 use crate::primitives::control::cond::Cond;
 use crate::primitives::control::scan::Scan;
@@ -48,29 +48,6 @@ pub(in crate::executor) fn may_run(jaxpr: &Jaxpr) -> bool {
     jaxpr.equations.len() <= MOST_EQUATIONS && jaxpr.variables.len() <= MOST_VARIABLES
 }
 
-/// An operand of an equation.
-#[derive(Clone, Copy)]
-pub(super) struct Operand<'a> {
-    pub(super) place: Place,
-    /// The dtype and shape of the operand. The value may have another shape with the same elements.
-    pub(super) info: &'a AbstractArray,
-    /// Whether the equation may overwrite the array of a loose value.
-    pub(super) is_last: bool,
-}
-
-/// Translates equations to instructions.
-#[derive(Default)]
-pub(super) struct Translator {
-    pub(super) values: Values,
-    /// The elements of values that only move elements and were not read yet, so that moves of moves are one move.
-    pending: BTreeMap<Place, Vec<Source>>,
-    equations: usize,
-    /// Where the result of the next equation is written, if it is elementwise.
-    target: Option<Place>,
-    /// About how many nanoseconds the instructions of the innermost loop take.
-    pub(super) nanoseconds: usize,
-}
-
 impl Translator {
     /// Adds the equations of a jaxpr. Returns the places of its outputs, or `None` if an equation has no instruction. `owned` are values
     /// that nothing reads after the jaxpr.
@@ -93,7 +70,8 @@ impl Translator {
             let mut operands = Vec::with_capacity(equation.inputs.len());
             for &input in &equation.inputs {
                 let place = places.of(input)?;
-                let is_owned = owned.contains(&place) || self.values.is_made_since(place, first);
+                let is_owned = owned.contains(&place)
+                    || self.values.is_made_since(place, first) && !code.is_hoisted(place);
                 let same = |other: &&Variable| places.of(**other) == Some(place);
                 let is_last = is_owned
                     && !places.is_read_after(place, position)
@@ -114,11 +92,23 @@ impl Translator {
                 .zip(owned)
                 .find_map(|(output, &target)| {
                     let is_result = equation.outputs.first() == Some(output);
-                    let fits = || self.values.array(target).info == infos[0];
+                    let fits = || *self.values.info(target) == infos[0];
                     let is_free = || !places.is_read_after(target, position);
                     (is_result && fits() && is_free()).then_some(target)
                 });
-            let results = self.equation(&equation.primitive, &operands, &infos, code)?;
+            let read: Vec<Place> = operands.iter().map(|operand| operand.place).collect();
+            let may_move = equation.primitive.bodies().is_empty()
+                && !operands.is_empty()
+                && infos.iter().all(Values::are_fixed);
+            let before = may_move.then(|| code.before(&read, &self.values)).flatten();
+            let results = if let Some(before) = before {
+                self.target = None;
+                let results = self.equation(&equation.primitive, &operands, &infos, before)?;
+                code.hoist(&results);
+                results
+            } else {
+                self.equation(&equation.primitive, &operands, &infos, code)?
+            };
             for (&output, &result) in equation.outputs.iter().zip(&results) {
                 places.put(output, result);
             }
@@ -130,44 +120,6 @@ impl Translator {
         }
         self.pending.clear();
         outputs
-    }
-
-    /// Adds the move that makes a value, unless it was added before.
-    fn settle(&mut self, place: Place, code: &mut Code) {
-        if let Some(sources) = self.pending.remove(&place) {
-            self.values.moved(&sources, place, code);
-        }
-    }
-
-    /// Adds all moves, or those that read a value, which is overwritten next.
-    pub(super) fn settle_all(&mut self, read: Option<Place>, code: &mut Code) {
-        let pending = self.pending.iter();
-        let is_wanted = |sources: &[Source]| {
-            read.is_none_or(|read| sources.iter().any(|source| source.0 == read))
-        };
-        let wanted = pending.filter(|(_, sources)| is_wanted(sources));
-        let wanted: Vec<Place> = wanted.map(|(&place, _)| place).collect();
-        wanted
-            .into_iter()
-            .for_each(|place| self.settle(place, code));
-    }
-
-    /// Returns the elements of a move.
-    fn sources(
-        &self,
-        primitive: &dyn Primitive,
-        operands: &[Operand<'_>],
-        result: &AbstractArray,
-    ) -> Option<Vec<Source>> {
-        let elements = |operand: &Operand<'_>| match self.pending.get(&operand.place) {
-            Some(sources) => sources.clone(),
-            None => (0..operand.info.len())
-                .map(|at| (operand.place, at))
-                .collect(),
-        };
-        let elements: Vec<Source> = operands.iter().flat_map(elements).collect();
-        let positions = positions(primitive, operands, result)?.into_iter();
-        Some(positions.map(|position| elements[position]).collect())
     }
 
     /// Adds a called jaxpr.
@@ -215,12 +167,36 @@ impl Translator {
         let mut all = operands.iter().map(|operand| operand.info).chain(infos);
         let are_fixed = all.all(Values::are_fixed);
         if are_fixed && moves(any) {
+            for input in &inputs {
+                if let Some(Pending::Arithmetic(..)) = self.pending.get(input) {
+                    self.settle(*input, code);
+                }
+            }
             let sources = self.sources(&**primitive, operands, &infos[0])?;
             let place = self.values.place(&infos[0]);
-            self.pending.insert(place, sources);
+            self.pending.insert(place, Pending::Moved(sources));
             return Some(vec![place]);
         }
-        inputs.iter().for_each(|&input| self.settle(input, code));
+        if let Some(Elementwise::Binary(operation)) = elementwise
+            && are_fixed
+            && Values::is_arithmetic(operation, infos[0].dtype)
+        {
+            self.count(&**primitive, operands, infos)?;
+            return Some(vec![
+                self.arithmetic(operation, operands, &infos[0], target, code),
+            ]);
+        }
+        let reads_views = elementwise.is_some_and(|operation| {
+            let dtype = operands.last().map(|operand| operand.info.dtype);
+            dtype.is_some_and(|dtype| Values::reads_views(operation, dtype, infos[0].len()))
+        });
+        let inputs: Vec<Place> = if reads_views && are_fixed {
+            let read = operands.iter().map(|operand| self.read(operand, code));
+            read.collect()
+        } else {
+            inputs.iter().for_each(|&input| self.settle(input, code));
+            inputs
+        };
         if !primitive.bodies().is_empty() {
             self.settle_all(None, code);
         }
@@ -254,7 +230,7 @@ impl Translator {
         let place = |info| target.unwrap_or_else(|| self.values.place(info));
         let places: Vec<Place> = infos.iter().map(place).collect();
         let is_small = are_fixed || any.is::<Take>() && Values::are_fixed(&infos[0]);
-        if !is_small || !self.prepared(&**primitive, operands, &places, code) {
+        if !is_small || !self.prepared(&**primitive, operands, &inputs, &places, code) {
             let is_partial = any.is::<Take>() || any.is::<Slice>() || updates(any);
             (are_fixed || is_partial).then_some(())?;
             Self::evaluated(primitive, operands, &places, code);
@@ -318,7 +294,7 @@ impl Translator {
             return from;
         }
         let place = self.values.like(from);
-        code.push(Box::new(move |values| values.copy(from, place)));
+        code.push(move |values| values.copy(from, place));
         place
     }
 
@@ -348,15 +324,15 @@ impl Translator {
         &mut self,
         primitive: &dyn Primitive,
         operands: &[Operand<'_>],
+        inputs: &[Place],
         results: &[Place],
         code: &mut Code,
     ) -> bool {
         let any: &dyn Any = primitive;
         let (values, result) = (&mut self.values, results[0]);
         let given = |at: usize| (operands[at].place, operands[at].info);
-        let inputs: Vec<Place> = operands.iter().map(|operand| operand.place).collect();
         if let Some(operation) = primitive.elementwise() {
-            values.elementwise(operation, &inputs, result, code);
+            values.elementwise(operation, inputs, result, code);
             return true;
         }
         if let Some(sum) = any.downcast_ref::<Sum>() {
@@ -376,12 +352,11 @@ impl Translator {
             return values.taken(&blocks, inputs[0], inputs[1], result, code);
         }
         if let Some(scatter) = any.downcast_ref::<ScatterAdd>() {
-            let blocks = scatter.take().blocks(&values.array(result).info.shape);
+            let blocks = scatter.take().blocks(&values.info(result).shape);
             let (blocks, places) = ((&blocks, scatter.outside), [inputs[1], inputs[0], result]);
             return values.scattered(None, blocks, places, code);
         }
-        if let (true, &[a, b, c, d], &[first, second]) =
-            (any.is::<Threefry2x32>(), &inputs[..], results)
+        if let (true, &[a, b, c, d], &[first, second]) = (any.is::<Threefry2x32>(), inputs, results)
         {
             values.random_bits([a, b, c, d], [first, second], code);
             return true;
@@ -403,23 +378,19 @@ impl Translator {
             .map(|it| (it.place, it.info.clone(), it.is_last));
         let operands: Vec<(Place, AbstractArray, bool)> = operands.collect();
         let results = results.to_vec();
-        code.push(Box::new(move |values| {
+        code.push(move |values| {
             let operand = |(place, info, is_last): &(Place, AbstractArray, bool)| {
-                let array = if *is_last {
-                    values.take(*place)
+                if *is_last {
+                    values.take(*place, info)
                 } else {
-                    Arc::clone(values.array(*place))
-                };
-                if array.info == *info {
-                    return array;
+                    values.result(*place, info)
                 }
-                Arc::new(Array::reshaped(array, &info.shape))
             };
             let evaluated = evaluate(&*primitive, operands.iter().map(operand).collect());
             for (&result, array) in pairs(&results, evaluated, RESULTS) {
                 values.set(result, Arc::new(array));
             }
-        }));
+        });
     }
 }
 
@@ -436,25 +407,4 @@ fn moves(primitive: &dyn Any) -> bool {
 /// Returns whether a primitive overwrites a part of its first operand.
 fn updates(primitive: &dyn Any) -> bool {
     primitive.is::<UpdateSlice>() || primitive.is::<Scatter>()
-}
-
-/// Returns the position of each element of the result among the elements of all operands, by moving their positions.
-fn positions(
-    primitive: &dyn Primitive,
-    operands: &[Operand<'_>],
-    result: &AbstractArray,
-) -> Option<Vec<usize>> {
-    let mut positions = 0_i32..;
-    let of_operand = |operand: &Operand<'_>| {
-        let positions = positions.by_ref().take(operand.info.len()).collect();
-        Arc::new(Array::new::<i32>(&operand.info.shape, positions))
-    };
-    let moved = evaluate(primitive, operands.iter().map(of_operand).collect());
-    let moved = moved
-        .first()
-        .filter(|it| it.dtype() == DType::I32 && it.info.shape == result.shape)?;
-    let moved = moved.elements::<i32>().iter();
-    moved
-        .map(|&position| usize::try_from(position).ok())
-        .collect()
 }

@@ -7,6 +7,7 @@
 mod control;
 mod equations;
 mod places;
+mod translator;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +17,8 @@ use pytree_kernels::base::array::Array;
 use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::arena::{Code, Place, Values};
 
-use self::equations::Translator;
 pub(super) use self::equations::may_run;
+use self::translator::{Operand, Translator};
 use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::tensor::primitive::Primitive;
 
@@ -113,8 +114,8 @@ impl Program {
         let results = primitive.abstract_evaluation(&infos).ok()?;
         let primitive = primitive.to_shared();
         let given = infos.iter().zip(&inputs);
-        let given: Vec<equations::Operand<'_>> = given
-            .map(|(info, &place)| equations::Operand {
+        let given: Vec<Operand<'_>> = given
+            .map(|(info, &place)| Operand {
                 place,
                 info,
                 is_last: true,

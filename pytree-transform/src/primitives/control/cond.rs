@@ -54,9 +54,8 @@ impl Cond {
 
     /// Returns which of some branches an index selects. As in JAX, an index below 0 selects the first branch, and an index that is too
     /// large selects the last branch.
-    pub(crate) fn branch(index: &Array, branches: usize) -> usize {
-        let index = usize::try_from(index.elements::<i32>()[0]).unwrap_or(0);
-        index.min(branches - 1)
+    pub(crate) fn branch(index: i32, branches: usize) -> usize {
+        usize::try_from(index).unwrap_or(0).min(branches - 1)
     }
 
     fn outputs(&self) -> Vec<AbstractArray> {
@@ -316,7 +315,7 @@ impl Primitive for Cond {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_iter();
         let index = expect_next(&mut operands, "the index of a branch");
-        let index = Self::branch(&index, self.branches.len());
+        let index = Self::branch(index.elements::<i32>()[0], self.branches.len());
         arrays(self.branches[index].run(operands.collect()))
     }
 

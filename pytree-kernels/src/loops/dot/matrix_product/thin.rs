@@ -19,8 +19,10 @@ mod short;
 
 use self::factors::{Call, Factors, Few, Lines, Operand};
 use self::fused::Fused;
+pub(super) use self::fused::LANES;
 use self::lanes::by_steps;
 use self::leaves::Neighbours;
+pub(super) use self::leaves::joined_rows;
 use self::lines::by_lines;
 pub(in crate::loops::dot) use self::numbers::scale;
 use self::numbers::{Numbers, Scaled, Wide};

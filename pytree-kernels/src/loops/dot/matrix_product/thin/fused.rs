@@ -3,7 +3,7 @@
 use crate::loops::dot::matrix_product::stored::Factor;
 
 /// The number of partial sums of an element.
-pub(super) const LANES: usize = 16;
+pub(in super::super) const LANES: usize = 16;
 
 /// A float type in which products are summed.
 pub(crate) trait Fused: Factor {

@@ -291,7 +291,7 @@ pub(super) fn join_rows<S: Fused>(rows: [&[S]; LANES], sums: &mut [S]) {
 
 /// Returns the sums of 16 rows in the order of [`joined`]. Without a loop over rows, all sums stay in registers.
 #[inline(always)]
-pub(super) fn joined_rows<S: Fused>(row: impl Fn(usize) -> [S; LANES]) -> [S; LANES] {
+pub(in super::super) fn joined_rows<S: Fused>(row: impl Fn(usize) -> [S; LANES]) -> [S; LANES] {
     let even = added(quarter(&row, 0), quarter(&row, 2));
     added(even, added(quarter(&row, 1), quarter(&row, 3)))
 }
