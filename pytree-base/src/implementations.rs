@@ -45,3 +45,42 @@ macro_rules! debug_as_display {
         }
     };
 }
+
+/// Declares an enum, each variant with its name, and the function that returns the name of a variant.
+///
+/// ```
+/// pytree_base::named! {
+///     enum Unary {
+///         Neg = "neg",
+///         IntegerPower(i32) = "integer_pow",
+///     }
+///     fn name;
+/// }
+/// assert_eq!(Unary::Neg.name(), "neg");
+/// assert_eq!(Unary::IntegerPower(2).name(), "integer_pow");
+/// ```
+#[macro_export]
+macro_rules! named {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis enum $enum:ident {
+            $($(#[$of_variant:meta])* $variant:ident $(($field:ty))? = $name:literal,)+
+        }
+        $(#[$of_function:meta])*
+        $reach:vis fn $function:ident;
+    ) => {
+        $(#[$attribute])*
+        $visibility enum $enum {
+            $($(#[$of_variant])* $variant $(($field))?,)+
+        }
+
+        impl $enum {
+            $(#[$of_function])*
+            $reach const fn $function(self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $name,)+
+                }
+            }
+        }
+    };
+}
