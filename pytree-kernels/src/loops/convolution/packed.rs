@@ -11,7 +11,7 @@ use super::rows::Line;
 use crate::base::array::{give_back, reused};
 use crate::base::target::{Target, Then, share_rows_then};
 use crate::base::threads;
-use crate::loops::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
+use crate::loops::dot::matrix_product::{Factor, Loops, PER_NANOSECOND, Write};
 
 /// The number of bytes of a block of windows, about half of a second-level cache.
 const BLOCK: usize = 512 << 10;
@@ -106,26 +106,8 @@ pub(super) fn windows_by_kernel<T: Factor + Pod>(
                         lines,
                         windows,
                     );
-                    let loops = Loops::single(
-                        LoopAxis {
-                            length: count,
-                            left: width,
-                            right: 0,
-                            result: features,
-                        },
-                        LoopAxis {
-                            length: columns,
-                            left: 0,
-                            right: 1,
-                            result: 1,
-                        },
-                        LoopAxis {
-                            length: width,
-                            left: 1,
-                            right: features,
-                            result: 0,
-                        },
-                    );
+                    let lengths = [count, columns, width];
+                    let loops = Loops::single(lengths, [width, 1], [features, 1], features);
                     let at = group * columns;
                     let kernel = &operands.kernel[elements.start * problem.inner * features + at..];
                     let write = if elements.start == 0 {
@@ -180,26 +162,8 @@ pub(super) fn elements_by_kernel<T: Factor + Pod>(
                     block,
                 );
                 let columns = problem.of_group();
-                let loops = Loops::single(
-                    LoopAxis {
-                        length: width,
-                        left: 1,
-                        right: 0,
-                        result: features,
-                    },
-                    LoopAxis {
-                        length: columns,
-                        left: 0,
-                        right: 1,
-                        result: 1,
-                    },
-                    LoopAxis {
-                        length: count,
-                        left: width,
-                        right: features,
-                        result: 0,
-                    },
-                );
+                let lengths = [width, columns, count];
+                let loops = Loops::single(lengths, [1, width], [features, 1], features);
                 let at = group * columns;
                 let kernel = &operands.kernel[start * features + at..];
                 let write = if start == rows.start {

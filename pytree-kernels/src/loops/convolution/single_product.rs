@@ -28,34 +28,22 @@ pub(super) fn single_product(
     if groups > 1 && depth_of_group.min(outputs) == 1 {
         return None;
     }
-    let group = LoopAxis {
-        length: groups,
-        left: if of_features {
-            strides[0][features] * depth_of_group
-        } else {
-            strides[0][outer] * examples
-        },
-        right: strides[1][numbers.kernel.outer] * outputs,
-        result: strides[2][numbers.result.features] * outputs,
+    let of_group = if of_features {
+        strides[0][features] * depth_of_group
+    } else {
+        strides[0][outer] * examples
     };
-    let columns = LoopAxis {
-        length: outputs,
-        left: 0,
-        right: strides[1][numbers.kernel.outer],
-        result: strides[2][numbers.result.features],
-    };
-    let mut rows = vec![LoopAxis {
-        length: examples,
-        left: strides[0][outer],
-        right: 0,
-        result: strides[2][numbers.result.outer],
-    }];
-    let mut depth = vec![LoopAxis {
-        length: depth_of_group,
-        left: strides[0][features],
-        right: strides[1][numbers.kernel.features],
-        result: 0,
-    }];
+    let by_output = [
+        strides[1][numbers.kernel.outer],
+        strides[2][numbers.result.features],
+    ];
+    let [of_outputs, to_outputs] = by_output.map(|stride| stride * outputs);
+    let group = LoopAxis::new(groups, [of_group, of_outputs, to_outputs]);
+    let columns = LoopAxis::new(outputs, [0, by_output[0], by_output[1]]);
+    let by_example = [strides[0][outer], 0, strides[2][numbers.result.outer]];
+    let mut rows = vec![LoopAxis::new(examples, by_example)];
+    let by_feature = [strides[0][features], strides[1][numbers.kernel.features], 0];
+    let mut depth = vec![LoopAxis::new(depth_of_group, by_feature)];
     let mut offsets = [0; 2];
     for (axis, phases) in phases.iter().enumerate() {
         let [phase] = phases[..] else {
@@ -75,18 +63,12 @@ pub(super) fn single_product(
         let of_kernel = strides[1][numbers.kernel.space[axis]];
         offsets[0] += first * stride;
         offsets[1] += phase.elements.first * of_kernel;
-        rows.push(LoopAxis {
-            length: windows,
-            left: stride * if windows > 1 { phase.window_step } else { 1 },
-            right: 0,
-            result: strides[2][of_result],
-        });
-        depth.push(LoopAxis {
-            length: elements,
-            left: stride * if elements > 1 { phase.element_step } else { 1 },
-            right: of_kernel * phase.elements.step,
-            result: 0,
-        });
+        let window_step = if windows > 1 { phase.window_step } else { 1 };
+        let by_window = [stride * window_step, 0, strides[2][of_result]];
+        rows.push(LoopAxis::new(windows, by_window));
+        let element_step = if elements > 1 { phase.element_step } else { 1 };
+        let by_element = [stride * element_step, of_kernel * phase.elements.step, 0];
+        depth.push(LoopAxis::new(elements, by_element));
     }
     rows.sort_by_key(|axis| std::cmp::Reverse(axis.left));
     depth.sort_by_key(|axis| std::cmp::Reverse(axis.left));

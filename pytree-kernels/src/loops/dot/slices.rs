@@ -2,7 +2,7 @@
 
 use crate::base::dtype::ArrayElement;
 use crate::base::threads;
-use crate::loops::dot::matrix_product::{Factor, LoopAxis, Loops, multiply};
+use crate::loops::dot::matrix_product::{Factor, Loops, multiply};
 
 /// Where the elements of a matrix are in a slice: element `[i, j]` is at the position `i * rows + j * columns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,17 +132,8 @@ fn product<T: Factor>(
     (right, by_right): (&[T], Strides),
     target: &mut [T],
 ) {
-    let axis = |length, left, right, result| LoopAxis {
-        length,
-        left,
-        right,
-        result,
-    };
-    let loops = Loops::single(
-        axis(rows, by_left.rows, 0, columns),
-        axis(columns, 0, by_right.columns, 1),
-        axis(depth, by_left.columns, by_right.rows, 0),
-    );
+    let [by_left, by_right] = [by_left, by_right].map(|strides| [strides.rows, strides.columns]);
+    let loops = Loops::single([rows, columns, depth], by_left, by_right, columns);
     multiply(&loops, left, right, target, threads::count());
 }
 

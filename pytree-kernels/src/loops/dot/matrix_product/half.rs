@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use smallvec::{SmallVec, smallvec};
 
 use super::gemm::gemm_f32_product;
-use super::loops::{LoopAxis, Loops};
+use super::loops::Loops;
 use super::stored::{Stored, Write};
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::ArrayElement;
@@ -201,17 +201,7 @@ impl<E: Stored<Sum = f32>> Blocks for Widened<E> {
         sums: &mut [f32],
         write: Write,
     ) {
-        let axis = |length, left, right, result| LoopAxis {
-            length,
-            left,
-            right,
-            result,
-        };
-        let block = Loops::single(
-            axis(rows, steps, 0, columns),
-            axis(columns, 0, 1, 1),
-            axis(steps, 1, columns, 0),
-        );
+        let block = Loops::single([rows, columns, steps], [steps, 1], [columns, 1], columns);
         gemm_f32_product(&block, left, right, Target::new(sums), write);
     }
 }

@@ -20,12 +20,17 @@ pub(crate) struct LoopAxis {
 }
 
 impl LoopAxis {
-    const NONE: Self = Self {
-        length: 1,
-        left: 1,
-        right: 1,
-        result: 1,
-    };
+    const NONE: Self = Self::new(1, [1, 1, 1]);
+
+    /// Creates an axis with the strides in the left operand, in the right operand and in the result.
+    pub(crate) const fn new(length: usize, [left, right, result]: [usize; 3]) -> Self {
+        Self {
+            length,
+            left,
+            right,
+            result,
+        }
+    }
 
     /// Returns the offsets of a position on the axis: in the left operand, in the right operand and in the result.
     pub(super) fn offsets(self, position: usize) -> [usize; 3] {
@@ -81,12 +86,7 @@ pub(crate) struct Layout<'a> {
 impl Layout<'_> {
     /// Returns whether the contracted axes form one axis in memory.
     pub(crate) fn is_direct(&self, contract: &[usize]) -> bool {
-        let part = |&axis: &usize| LoopAxis {
-            length: self.shape[axis],
-            left: self.strides[axis],
-            right: 0,
-            result: 0,
-        };
+        let part = |&axis: &usize| LoopAxis::new(self.shape[axis], [self.strides[axis], 0, 0]);
         joined(contract.iter().map(part)).len() <= 1
     }
 }
@@ -225,13 +225,19 @@ impl Loops {
         }
     }
 
-    /// Creates the loops of a single matrix product over three axes, without other axes.
-    pub(crate) fn single(rows: LoopAxis, columns: LoopAxis, depth: LoopAxis) -> Self {
+    /// Creates the loops of a single matrix product. `left` and `right` are the strides of the rows and of the columns of the operands,
+    /// and `width` is the stride of the rows of the result, whose columns are contiguous.
+    pub(crate) fn single(
+        [rows, columns, depth]: [usize; 3],
+        left: [usize; 2],
+        right: [usize; 2],
+        width: usize,
+    ) -> Self {
         Self {
             outer: LoopAxes::new(),
-            rows,
-            columns,
-            depth,
+            rows: LoopAxis::new(rows, [left[0], 0, width]),
+            columns: LoopAxis::new(columns, [0, right[1], 1]),
+            depth: LoopAxis::new(depth, [left[1], right[0], 0]),
         }
     }
 

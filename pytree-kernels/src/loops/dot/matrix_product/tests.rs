@@ -12,12 +12,7 @@ use crate::base::target::Rows;
 
 /// Returns the loops of a batch of matrix products with operands in row-major order.
 fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
-    let axis = |length, left, right, result| LoopAxis {
-        length,
-        left,
-        right,
-        result,
-    };
+    let axis = |length, left, right, result| LoopAxis::new(length, [left, right, result]);
     Loops::new(
         std::iter::once(axis(batch, rows * depth, depth * columns, rows * columns)),
         std::iter::once(axis(rows, depth, 0, columns)),
