@@ -255,10 +255,7 @@ fn extended<T: Bits>(array: &Array, range: Range<usize>, extend: impl Fn(T) -> u
 
 /// Converts an array of the wide dtype to a narrow dtype: rounds floats, and keeps the lower bits of integers.
 pub fn narrowed(array: &Array, dtype: DType) -> Array {
-    let mut narrow = Array::reused(&AbstractArray {
-        dtype,
-        shape: array.info.shape.clone(),
-    });
+    let mut narrow = Array::reused(&AbstractArray::new(dtype, &array.info.shape));
     write_part(array, 0..array.info.len(), &mut narrow, 0);
     narrow
 }

@@ -137,10 +137,6 @@ impl LinearPrimitive for PSum {
         processes::reduced(self, operand, &self.names, &sum)
     }
 
-    fn accepts_narrow(&self) -> bool {
-        true
-    }
-
     /// Returns the sum of the cotangents of all examples, because each example contributes to every example's result.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         or_panic(self.apply(cotangent))
@@ -187,10 +183,6 @@ impl Primitive for PMax {
             dtype: None,
         };
         one(processes::reduced(self, operand, &self.names, &maximum))
-    }
-
-    fn accepts_narrow(&self) -> bool {
-        true
     }
 
     /// Computes the tangent of the maximum: the mean tangent of the examples that have the maximum. A maximum over an

@@ -35,10 +35,7 @@ pub(crate) fn convert(operand: &Tensor, dtype: DType) -> Result<Tensor, TensorEr
 /// Converts floats to integers. As in Rust's `as`, NaN becomes 0, and a float outside of the dtype's range becomes the
 /// nearest end of the range. StableHLO does not define the results in these cases, so selections choose them.
 fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
-    let result = AbstractArray {
-        dtype,
-        shape: operand.info.shape.clone(),
-    };
+    let result = AbstractArray::new(dtype, &operand.info.shape);
     // The comparisons below use powers of 2, because every float dtype represents a power of 2 exactly, or as infinity
     // if the power is too large.
     let power_of_two = |bits: usize| (1_u128 << bits) as f64;
@@ -64,10 +61,7 @@ impl Primitive for Convert {
     }
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
-        Ok(one(AbstractArray {
-            dtype: self.0,
-            shape: operands[0].shape.clone(),
-        }))
+        Ok(one(AbstractArray::new(self.0, &operands[0].shape)))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
@@ -109,10 +103,7 @@ impl Primitive for Convert {
             // The product of NaN and a converted false must be NaN, but this selection returns 0. XLA keeps the product
             // if the bool is converted by a selection between 1 and 0.
             (NumberKind::Bool, NumberKind::Float) => {
-                let result = AbstractArray {
-                    dtype: self.0,
-                    shape: operand.info.shape.clone(),
-                };
+                let result = AbstractArray::new(self.0, &operand.info.shape);
                 let (zero, unit) = (block.number(&result, 0.0), block.number(&result, 1.0));
                 block.selection(operand, &unit, &zero)
             }

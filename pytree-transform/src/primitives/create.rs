@@ -147,10 +147,7 @@ impl Primitive for Full {
     }
 
     fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
-        Ok(one(AbstractArray {
-            dtype: self.dtype,
-            shape: self.shape.clone(),
-        }))
+        Ok(one(AbstractArray::new(self.dtype, &self.shape)))
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
@@ -190,10 +187,7 @@ impl Primitive for Iota {
     }
 
     fn abstract_evaluation(&self, _: &[&AbstractArray]) -> AbstractResults {
-        let result = AbstractArray {
-            dtype: self.dtype,
-            shape: self.shape.clone(),
-        };
+        let result = AbstractArray::new(self.dtype, &self.shape);
         if self.dtype == DType::Bool {
             return Err(TensorError::dtype("count in", &[&result], "numbers"));
         }

@@ -149,10 +149,7 @@ impl LinearPrimitive for Broadcast {
                 )));
             }
         }
-        Ok(AbstractArray {
-            dtype: operand.dtype,
-            shape: self.shape.clone(),
-        })
+        Ok(AbstractArray::new(operand.dtype, &self.shape))
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
@@ -239,10 +236,7 @@ impl LinearPrimitive for Reshape {
                 "choose lengths whose product is the number of elements",
             ));
         }
-        Ok(AbstractArray {
-            dtype: operand.dtype,
-            shape: self.shape.clone(),
-        })
+        Ok(AbstractArray::new(operand.dtype, &self.shape))
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {

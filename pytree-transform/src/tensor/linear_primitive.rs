@@ -52,7 +52,7 @@ pub(crate) trait LinearPrimitive:
 
     /// Returns whether `evaluate` accepts operands of narrow dtypes; see [`Primitive::accepts_narrow`].
     fn accepts_narrow(&self) -> bool {
-        false
+        !self.axis_names().is_empty()
     }
 
     /// Returns whether `evaluate` widens narrow operands part by part; see [`Primitive::widens_parts`].

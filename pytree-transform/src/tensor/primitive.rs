@@ -262,10 +262,10 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes. A primitive accepts narrow dtypes if
-    /// the primitive only moves elements or runs its bodies. For all other primitives,
+    /// the primitive only moves elements, combines the examples of a batch or runs its bodies. For all other primitives,
     /// [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands and narrows the results.
     fn accepts_narrow(&self) -> bool {
-        !self.bodies().is_empty()
+        !self.bodies().is_empty() || !self.axis_names().is_empty()
     }
 
     /// Returns whether `evaluate` accepts operands of one half-precision dtype. Other operands are not narrow.

@@ -66,10 +66,7 @@ pub fn compare(comparison: Comparison, left: Arc<Array>, right: Arc<Array>) -> A
 
 /// Converts an array to a dtype. Floats that are converted to integers saturate, and NaN becomes 0.
 pub fn converted(operand: Arc<Array>, target: DType) -> Array {
-    let result = AbstractArray {
-        dtype: target,
-        shape: operand.info.shape.clone(),
-    };
+    let result = AbstractArray::new(target, &operand.info.shape);
     let (dtype, operands) = (operand.dtype(), smallvec![operand]);
     with_class!(dtype, C => with_class!(target, R => {
         evaluate::<C, R>(operands, &result, 1, &|[operand, _], output| {

@@ -186,10 +186,7 @@ fn repeat_numbers(builder: &mut Builder) {
             if info.shape == output.shape {
                 continue;
             }
-            let repeated = AbstractArray {
-                dtype: info.dtype,
-                shape: output.shape.clone(),
-            };
+            let repeated = AbstractArray::new(info.dtype, &output.shape);
             let broadcast = Broadcast {
                 axes: (output.rank() - info.rank()..output.rank()).collect(),
                 shape: output.shape.clone(),

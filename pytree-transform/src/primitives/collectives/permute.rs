@@ -122,10 +122,6 @@ impl LinearPrimitive for PPermute {
         processes::permuted(self, &operand, &self.name[0], &self.pairs)
     }
 
-    fn accepts_narrow(&self) -> bool {
-        true
-    }
-
     /// Sends the cotangents from the destinations back to the sources.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = self.pairs.iter().map(|&(from, to)| (to, from));
@@ -218,10 +214,6 @@ impl LinearPrimitive for AllToAll {
     fn evaluate(&self, operand: Arc<Array>) -> Array {
         let (split, concat) = (self.split_axis, self.concat_axis);
         processes::exchanged(self, &operand, &self.name[0], split, concat)
-    }
-
-    fn accepts_narrow(&self) -> bool {
-        true
     }
 
     /// Sends the cotangent of each slice back to the example that sent the slice.

@@ -59,10 +59,6 @@ impl LinearPrimitive for ReduceScatter {
         processes::scattered(self, operand, &self.name[0], self.axis)
     }
 
-    fn accepts_narrow(&self) -> bool {
-        true
-    }
-
     /// Gives each example the cotangents of all slices, because each example contributes to every slice.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let gather = AllGather {
@@ -157,10 +153,6 @@ impl LinearPrimitive for AllGather {
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
         processes::gathered(self, &operand, &self.name[0], self.axis)
-    }
-
-    fn accepts_narrow(&self) -> bool {
-        true
     }
 
     /// Sums the cotangents of all examples, of which each example keeps the slice at its own position.

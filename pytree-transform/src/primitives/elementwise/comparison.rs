@@ -42,10 +42,7 @@ impl Primitive for Comparison {
 
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
         same_info(self.name(), operands)?;
-        Ok(one(AbstractArray {
-            dtype: DType::Bool,
-            shape: operands[0].shape.clone(),
-        }))
+        Ok(one(AbstractArray::new(DType::Bool, &operands[0].shape)))
     }
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {

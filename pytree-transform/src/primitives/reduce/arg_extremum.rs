@@ -106,10 +106,7 @@ impl Primitive for ArgExtremum {
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         let operand = &operands[0];
-        let positions = AbstractArray {
-            dtype: DType::I32,
-            shape: operand.info.shape.clone(),
-        };
+        let positions = AbstractArray::new(DType::I32, &operand.info.shape);
         let positions = block.positions(&positions, self.axis);
         let (direction, worst) = match self.extremum {
             Extremum::Max => ("GT", Bound::Least),

@@ -53,10 +53,7 @@ fn reduced_by(
         .chain(starts)
         .map(|start| start.info.clone())
         .collect();
-    let results = operands.iter().map(|operand| AbstractArray {
-        dtype: operand.dtype(),
-        shape: result.shape.clone(),
-    });
+    let results = operands.iter().map(|operand| AbstractArray::new(operand.dtype(), &result.shape));
     let name = "stablehlo.reduce_window";
     let results = block.operation_with_regions(name, &all, attributes, results, |block| {
         block.region(elements, |block, arguments| Ok(combine(block, arguments)))

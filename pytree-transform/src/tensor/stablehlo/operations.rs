@@ -49,10 +49,7 @@ impl Block<'_> {
     pub(crate) fn comparison(&mut self, direction: &str, left: &Value, right: &Value) -> Value {
         let attributes =
             format_args!("comparison_direction = #stablehlo<comparison_direction {direction}>");
-        let result = AbstractArray {
-            dtype: DType::Bool,
-            shape: left.info.shape.clone(),
-        };
+        let result = AbstractArray::new(DType::Bool, &left.info.shape);
         self.operation("stablehlo.compare", &[left, right], attributes, result)
     }
 
@@ -84,10 +81,7 @@ impl Block<'_> {
         if operand.dtype() == dtype {
             return operand.clone();
         }
-        let result = AbstractArray {
-            dtype,
-            shape: operand.info.shape.clone(),
-        };
+        let result = AbstractArray::new(dtype, &operand.info.shape);
         self.operation("stablehlo.convert", &[operand], format_args!(""), result)
             .converted_from(operand)
     }

@@ -79,10 +79,7 @@ impl Block<'_> {
             DType::I32 => DType::F32,
             _ => DType::I32,
         };
-        let result = AbstractArray {
-            dtype,
-            shape: value.info.shape.clone(),
-        };
+        let result = AbstractArray::new(dtype, &value.info.shape);
         let none = format_args!("");
         self.operation("stablehlo.bitcast_convert", &[value], none, result)
     }
