@@ -7,7 +7,7 @@ use std::path::Path;
 use pytree_derive::panicking_twin;
 
 use crate::training::error::TrainingError;
-use crate::training::metrics_log::MetricsRecord;
+use crate::training::metrics_log::{MetricsRecord, failed};
 use crate::training::ticks::ticks;
 use pytree_store::files;
 
@@ -187,11 +187,7 @@ pub fn save_curves(path: impl AsRef<Path>, diagrams: &[Curves]) -> Result<(), Tr
             title: empty.map(|diagram| diagram.title.clone()),
         });
     }
-    files::write(path, picture(diagrams).as_bytes()).map_err(|source| TrainingError::Io {
-        operation: "write the picture",
-        path: path.to_owned(),
-        source,
-    })
+    files::write(path, picture(diagrams).as_bytes()).map_err(failed("write the picture", path))
 }
 
 fn picture(diagrams: &[Curves]) -> String {

@@ -100,7 +100,7 @@ impl MetricsLog {
         let text = match files::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(failed("read the metrics in", path, error)),
+            Err(error) => return Err(failed("read the metrics in", path)(error)),
         };
         let (mut kept, mut is_earlier) = (0, true);
         let (mut last, mut longest_gap) = (None::<usize>, None);
@@ -147,7 +147,7 @@ impl MetricsLog {
         };
         Ok(Self {
             path: path.to_owned(),
-            output: Box::new(open().map_err(|error| failed("write the metrics to", path, error))?),
+            output: Box::new(open().map_err(failed("write the metrics to", path))?),
             last,
         })
     }
@@ -186,7 +186,7 @@ impl MetricsLog {
         line.push_str("}\n");
         self.output
             .write_all(line.as_bytes())
-            .map_err(|error| failed("write the metrics to", &self.path, error))?;
+            .map_err(failed("write the metrics to", &self.path))?;
         self.last = Some(step);
         Ok(())
     }
@@ -198,7 +198,7 @@ impl MetricsLog {
     /// metrics.
     pub fn read(path: impl AsRef<Path>) -> Result<Vec<MetricsRecord>, TrainingError> {
         let path = path.as_ref();
-        let text = files::read(path).map_err(|error| failed("read the metrics in", path, error))?;
+        let text = files::read(path).map_err(failed("read the metrics in", path))?;
         let numbered = lines(&text).enumerate();
         numbered
             .map(|(number, line)| parse(path, number + 1, line))
@@ -215,8 +215,12 @@ impl fmt::Debug for MetricsLog {
     }
 }
 
-fn failed(operation: &'static str, path: &Path, source: io::Error) -> TrainingError {
-    TrainingError::Io {
+/// Returns the function that makes an error of the operating system an error of a file of metrics or of a picture.
+pub(super) fn failed(
+    operation: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> TrainingError {
+    move |source| TrainingError::Io {
         operation,
         path: path.to_owned(),
         source,

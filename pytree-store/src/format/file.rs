@@ -75,7 +75,7 @@ impl Content<'_> {
 
 impl StoredFile<'_> {
     pub(crate) fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let failed = |source| io_error(path, source);
+        let failed = io_error("read", path);
         let file = files::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         match Self::read_header(path, Content::File(file), length) {
@@ -127,7 +127,7 @@ impl<'b> StoredFile<'b> {
         mut content: Content<'b>,
         found: u64,
     ) -> Result<Self, CheckpointError> {
-        let failed = |source| io_error(path, source);
+        let failed = io_error("read", path);
         let format = |problem: &str| CheckpointError::Format {
             path: path.to_owned(),
             problem: problem.to_owned(),
@@ -208,7 +208,7 @@ impl<'b> StoredFile<'b> {
     ) -> Result<(), CheckpointError> {
         let at = self.begin.saturating_add(offset as u64);
         let read = self.content.read_at(at, bytes);
-        read.map_err(|source| io_error(&self.path, source))
+        read.map_err(io_error("read", &self.path))
     }
 
     /// Returns an entry of the metadata.
@@ -321,9 +321,13 @@ impl Bytes<'_, '_> {
     }
 }
 
-pub(crate) fn io_error(path: &Path, source: io::Error) -> CheckpointError {
-    CheckpointError::Io {
-        operation: "read",
+/// Returns the function that makes an error of the operating system an error of a checkpoint.
+pub(crate) fn io_error(
+    operation: &'static str,
+    path: &Path,
+) -> impl Fn(io::Error) -> CheckpointError + Copy {
+    move |source| CheckpointError::Io {
+        operation,
         path: path.to_owned(),
         source,
     }

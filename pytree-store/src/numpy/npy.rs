@@ -38,11 +38,7 @@ impl ArrayReader<BufReader<File>> {
     /// [`NpyError::DType`] if the library does not have its dtype. [`NpyError::Empty`], [`NpyError::Directory`] and
     /// [`NpyError::Archive`] are common mistakes.
     pub fn open(path: &Path) -> Result<Self, NpyError> {
-        let failed = |source| NpyError::Io {
-            operation: "read",
-            path: path.to_owned(),
-            source,
-        };
+        let failed = NpyError::io("read", path);
         // Some systems open a directory like a file, and others report a missing permission.
         if path.is_dir() {
             return Err(NpyError::Directory {
@@ -143,11 +139,7 @@ impl<R: Read> ArrayReader<R> {
 pub fn save(path: impl AsRef<Path>, array: &dyn ArrayLeaf) -> Result<(), NpyError> {
     let path = path.as_ref();
     let bytes = encode(array)?;
-    files::write(path, &bytes).map_err(|source| NpyError::Io {
-        operation: "write",
-        path: path.to_owned(),
-        source,
-    })
+    files::write(path, &bytes).map_err(NpyError::io("write", path))
 }
 
 /// Returns the bytes of a `.npy` file with an array.

@@ -95,11 +95,7 @@ pub fn read(path: &Path, limit: Option<u64>, each: &mut EachArray<'_>) -> Result
         let name = String::from_utf8_lossy(path_inside.as_ref());
         let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
         let read = unpacked(&archive, member.wayfinder(), member.compression_method());
-        let read = read.map_err(|source| NpyError::Io {
-            operation: "unpack",
-            path: path.to_owned(),
-            source,
-        });
+        let read = read.map_err(NpyError::io("unpack", path));
         let read =
             read.and_then(|bytes| each(&name, ArrayReader::new(&bytes[..], bytes.len() as u64)?));
         errors.extend(read.err().map(|error| (name, error)));

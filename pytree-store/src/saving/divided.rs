@@ -12,6 +12,7 @@ use pytree_core::{ArrayLeaf, LeafError, TreeDef};
 
 use crate::files::{Locked, Unfinished};
 use crate::format::bytes::savable;
+use crate::format::file::io_error;
 use crate::format::metadata::Metadata;
 use crate::names::leaves::{names, places};
 use crate::report::error::CheckpointError;
@@ -243,13 +244,7 @@ fn unfinished(target: &Path, family: &str) -> Result<Unfinished, CheckpointError
                 tries += 1;
                 create(target.parent().unwrap_or(target))?;
             }
-            Err(source) => {
-                return Err(CheckpointError::Io {
-                    operation: "write",
-                    path: target.to_owned(),
-                    source,
-                });
-            }
+            Err(error) => return Err(io_error("write", target)(error)),
         }
     }
 }

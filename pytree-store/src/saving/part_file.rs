@@ -9,6 +9,7 @@ use safetensors::tensor::Dtype;
 
 use crate::elements::bytes::little_endian;
 use crate::files::{Locked, Unfinished};
+use crate::format::file::io_error;
 use crate::format::metadata::quoted;
 use crate::report::error::CheckpointError;
 use crate::shards::part::{BLOCK, BLOCKS_KEY, PARTS_KEY, PartPlace, block_checksum, to_json};
@@ -52,11 +53,7 @@ pub(crate) fn write_file(
         by_length.then_with(|| left.name.cmp(&right.name))
     });
     let path = file.target().to_owned();
-    let failed = |source: io::Error| CheckpointError::Io {
-        operation: "write",
-        path: path.clone(),
-        source,
-    };
+    let failed = io_error("write", &path);
     // The checksums are known when the parts are written. Their texts have the same lengths as those of zeros.
     let zeros = |part: &OwnPart<'_>| vec![block_checksum(&[]); part.bytes().div_ceil(BLOCK)];
     let placeholder = header(&parts, &parts.iter().map(zeros).collect::<Vec<_>>(), others);

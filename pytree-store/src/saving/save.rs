@@ -9,7 +9,7 @@ use pytree_core::{ArrayLeaf, ElementType, Pytree, TreeDef, graph};
 use crate::elements::scatter::{Scatter, Target};
 use crate::files;
 use crate::format::bytes::{Stored, elements_of, savable};
-use crate::format::file::IN_MEMORY;
+use crate::format::file::{IN_MEMORY, io_error};
 use crate::format::metadata::{LAYOUT_KEY, Metadata, OURS};
 use crate::names::leaves::{arrays_of, names, places};
 use crate::names::weight_names::{Place, WeightNames};
@@ -174,11 +174,7 @@ fn save_to(
         Some(family) => files::write_in_family(path, &bytes, family),
         None => files::write(path, &bytes),
     };
-    written.map_err(|source| CheckpointError::Io {
-        operation: "write",
-        path: path.to_owned(),
-        source,
-    })
+    written.map_err(io_error("write", path))
 }
 
 /// Returns the content of a file.

@@ -120,7 +120,7 @@ impl Index {
 
     /// Reads an index, and compares its checksum if it has one.
     pub(crate) fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let failed = |source| io_error(path, source);
+        let failed = io_error("read", path);
         let refused = |problem: &str| CheckpointError::Index {
             path: path.to_owned(),
             problem: problem.to_owned(),
@@ -188,11 +188,7 @@ impl Index {
         self.metadata.set(CHECKSUM_KEY, checksum);
         let text = self.text(total_size);
         let written = files::write_in_family(&self.path, text.as_bytes(), FAMILY);
-        written.map_err(|source| CheckpointError::Io {
-            operation: "write",
-            path: self.path.clone(),
-            source,
-        })
+        written.map_err(io_error("write", &self.path))
     }
 
     fn text(&self, total_size: u64) -> String {

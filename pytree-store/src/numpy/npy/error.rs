@@ -65,6 +65,15 @@ pub enum NpyError {
 }
 
 impl NpyError {
+    /// Returns the function that makes an error of the operating system an error of an array.
+    pub(crate) fn io(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Io {
+            operation,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     pub(super) fn format(expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Format {
             path: None,

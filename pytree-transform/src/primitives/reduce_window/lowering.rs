@@ -53,7 +53,9 @@ fn reduced_by(
         .chain(starts)
         .map(|start| start.info.clone())
         .collect();
-    let results = operands.iter().map(|operand| AbstractArray::new(operand.dtype(), &result.shape));
+    let results = operands
+        .iter()
+        .map(|operand| AbstractArray::new(operand.dtype(), &result.shape));
     let name = "stablehlo.reduce_window";
     let results = block.operation_with_regions(name, &all, attributes, results, |block| {
         block.region(elements, |block, arguments| Ok(combine(block, arguments)))
