@@ -180,6 +180,11 @@ impl Api {
         }
     }
 
+    /// Returns the functions themselves: a client and an event keep them, and other handles keep the client.
+    fn api(&'static self) -> &'static Self {
+        self
+    }
+
     /// Returns an event of the plugin as a handle.
     fn event(&'static self, raw: *mut abi::Event) -> Option<EventHandle> {
         NonNull::new(raw).map(|raw| EventHandle { api: self, raw })
@@ -312,6 +317,12 @@ macro_rules! handle {
         // SAFETY: as above.
         unsafe impl Sync for $name {}
 
+        impl $name {
+            fn api(&self) -> &'static Api {
+                self.$keeper.api()
+            }
+        }
+
         impl Drop for $name {
             fn drop(&mut self) {
                 // SAFETY: the handle owns the object, and nothing uses the object any more. An error cannot be reported
@@ -344,10 +355,6 @@ handle! {
 }
 
 impl EventHandle {
-    fn api(&self) -> &'static Api {
-        self.api
-    }
-
     /// Waits until the work is done. Returns the error of the work.
     pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the event is alive.
@@ -391,10 +398,6 @@ impl EventHandle {
 }
 
 impl ClientHandle {
-    fn api(&self) -> &'static Api {
-        self.api
-    }
-
     /// Creates a client with options of the plugin.
     pub(crate) fn create(
         api: &'static Api,
@@ -629,17 +632,8 @@ impl DeviceHandle {
     }
 }
 
-impl LoadedHandle {
-    fn api(&self) -> &'static Api {
-        self.client.api
-    }
-}
-
-impl ProgramHandle {
-    fn api(&self) -> &'static Api {
-        self.client.api
-    }
-}
+/// The function that runs a program.
+const EXECUTE: &str = "PJRT_LoadedExecutable_Execute";
 
 /// A compiled program.
 #[derive(Debug)]
@@ -790,37 +784,10 @@ impl ExecutableHandle {
         not_donated: &[i64],
         outputs: usize,
     ) -> Result<Vec<BufferHandle>> {
-        let inputs: Vec<*mut abi::Buffer> = inputs.map(|input| input.raw.as_ptr()).collect();
-        let mut results: Vec<*mut abi::Buffer> = vec![ptr::null_mut(); outputs];
-        let input_list = inputs.as_ptr();
-        let output_list = results.as_mut_ptr();
-        let mut complete: *mut abi::Event = ptr::null_mut();
-        let mut options = abi::ExecuteOptions::empty();
-        options.non_donatable_input_indices = not_donated.as_ptr();
-        options.num_non_donatable_input_indices = not_donated.len();
-        let mut arguments = abi::LoadedExecutableExecute {
-            options: &raw mut options,
-            argument_lists: &raw const input_list,
-            num_devices: 1,
-            num_args: inputs.len(),
-            output_lists: &raw const output_list,
-            ..abi::LoadedExecutableExecute::of(self.loaded.raw.as_ptr())
-        };
-        if outputs == 0 {
-            arguments.device_complete_events = &raw mut complete;
-        }
-        // SAFETY: the executable and the inputs are alive. The lists live during the call. The list of the results has
-        // a place for each result, because the caller passes the number of results that the executable reported.
-        unsafe { self.api().call(arguments)? };
-        if let Some(event) = self.api().event(complete) {
-            event.wait()?;
-        }
-        let buffer = |raw| {
-            let raw = created("PJRT_LoadedExecutable_Execute", raw)?;
-            let client = Arc::clone(&self.loaded.client);
-            Ok(BufferHandle { client, raw })
-        };
-        results.into_iter().map(buffer).collect()
+        let inputs = inputs.map(|input| input.raw.as_ptr()).collect();
+        // SAFETY: there is one list, for the device of the program.
+        let results = unsafe { self.execute_lists(&[inputs], not_donated, outputs, false)? };
+        Ok(results.into_iter().flatten().collect())
     }
 
     /// Starts the program on all of its devices. `inputs` has a list of the same length for each device, in the order of
@@ -836,17 +803,30 @@ impl ExecutableHandle {
         outputs: usize,
         waits: bool,
     ) -> Result<Vec<Vec<BufferHandle>>> {
-        const EXECUTE: &str = "PJRT_LoadedExecutable_Execute";
         let arity = inputs.first().map_or(0, Vec::len);
         // The plugin reads one list for each device of the program, and `arity` buffers from each list.
         if inputs.len() != self.devices()?.len() || inputs.iter().any(|list| list.len() != arity) {
             let message = format!("cannot run on {} lists of buffers", inputs.len());
             return Err(Failure::unimplemented(EXECUTE, message));
         }
-        let raw = |list: &Vec<&BufferHandle>| -> Vec<*mut abi::Buffer> {
-            list.iter().map(|input| input.raw.as_ptr()).collect()
-        };
+        let raw = |list: &Vec<&BufferHandle>| list.iter().map(|input| input.raw.as_ptr()).collect();
         let inputs: Vec<Vec<*mut abi::Buffer>> = inputs.iter().map(raw).collect();
+        // SAFETY: there is a list for each device, and all lists have the same length.
+        unsafe { self.execute_lists(&inputs, not_donated, outputs, waits) }
+    }
+
+    /// Calls `PJRT_LoadedExecutable_Execute`, and waits for the end of the run if `waits` is true or there are no results.
+    ///
+    /// # Safety
+    /// There must be a list of inputs for each device of the program. All lists must have the same length, and `outputs` must be the
+    /// number of results that the executable reported.
+    unsafe fn execute_lists(
+        &self,
+        inputs: &[Vec<*mut abi::Buffer>],
+        not_donated: &[i64],
+        outputs: usize,
+        waits: bool,
+    ) -> Result<Vec<Vec<BufferHandle>>> {
         let mut results: Vec<Vec<*mut abi::Buffer>> =
             vec![vec![ptr::null_mut(); outputs]; inputs.len()];
         let input_lists: Vec<*const *mut abi::Buffer> = inputs.iter().map(Vec::as_ptr).collect();
@@ -860,17 +840,17 @@ impl ExecutableHandle {
             options: &raw mut options,
             argument_lists: input_lists.as_ptr(),
             num_devices: inputs.len(),
-            num_args: arity,
+            num_args: inputs.first().map_or(0, Vec::len),
             output_lists: output_lists.as_ptr(),
             ..abi::LoadedExecutableExecute::of(self.loaded.raw.as_ptr())
         };
         if waits || outputs == 0 {
             arguments.device_complete_events = complete.as_mut_ptr();
         }
-        // SAFETY: the executable and the inputs are alive. There is a list of inputs and a list of results for each
-        // device, as checked above, and the lists live during the call. Each list of results has a place for each
-        // result, because the caller passes the number of results that the executable reported. The list of events has
-        // a place for each device.
+        // SAFETY: the executable and the inputs are alive. The caller guarantees that there is a list of inputs for each device, and
+        // there are as many lists of results. The lists live during the call. Each list of results has a place for each result,
+        // because the caller passes the number of results that the executable reported. The list of events has a place for each
+        // device.
         unsafe { self.api().call(arguments)? };
         let buffer = |raw| {
             let raw = created(EXECUTE, raw)?;
@@ -888,10 +868,6 @@ impl ExecutableHandle {
 }
 
 impl BufferHandle {
-    fn api(&self) -> &'static Api {
-        self.client.api
-    }
-
     /// Frees the memory of the buffer when running programs no longer use it.
     pub(crate) fn delete(&self) -> Result<()> {
         // SAFETY: the buffer is alive.
