@@ -42,40 +42,14 @@ impl<T: AsRef<str>> FromIterator<T> for AxisNames {
     }
 }
 
-impl From<&str> for AxisNames {
-    fn from(name: &str) -> Self {
-        Self::from_iter([name])
-    }
-}
-impl From<&String> for AxisNames {
-    fn from(name: &String) -> Self {
-        Self::from_iter([name])
-    }
-}
-impl From<String> for AxisNames {
-    fn from(name: String) -> Self {
-        Self::from_iter([name])
-    }
-}
-impl<T: AsRef<str>, const N: usize> From<[T; N]> for AxisNames {
-    fn from(names: [T; N]) -> Self {
-        Self::from_iter(names)
-    }
-}
-impl<T: AsRef<str>> From<&[T]> for AxisNames {
-    fn from(names: &[T]) -> Self {
-        Self::from_iter(names)
-    }
-}
-impl<A: AsRef<str>, B: AsRef<str>> From<(A, B)> for AxisNames {
-    fn from((first, second): (A, B)) -> Self {
-        Self::from_iter([first.as_ref(), second.as_ref()])
-    }
-}
-impl<A: AsRef<str>, B: AsRef<str>, C: AsRef<str>> From<(A, B, C)> for AxisNames {
-    fn from((first, second, third): (A, B, C)) -> Self {
-        Self::from_iter([first.as_ref(), second.as_ref(), third.as_ref()])
-    }
+pytree_base::conversions! { AxisNames:
+    [] &str, |name| Self::from_iter([name]);
+    [] &String, |name| Self::from_iter([name]);
+    [] String, |name| Self::from_iter([name]);
+    [T: AsRef<str>, const N: usize] [T; N], |names| Self::from_iter(names);
+    [T: AsRef<str>] &[T], |names| Self::from_iter(names);
+    [A: AsRef<str>, B: AsRef<str>] (A, B), |(first, second)| Self::from([first.as_ref(), second.as_ref()]);
+    [A: AsRef<str>, B: AsRef<str>, C: AsRef<str>] (A, B, C), |(first, second, third)| Self::from([first.as_ref(), second.as_ref(), third.as_ref()]);
 }
 
 impl fmt::Display for AxisNames {

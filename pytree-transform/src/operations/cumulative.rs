@@ -31,17 +31,9 @@ pub struct RunningAxis {
     reverse: bool,
 }
 
-impl From<isize> for RunningAxis {
-    fn from(axis: isize) -> Self {
-        let reverse = false;
-        Self { axis, reverse }
-    }
-}
-impl From<Reversed> for RunningAxis {
-    fn from(Reversed(axis): Reversed) -> Self {
-        let reverse = true;
-        Self { axis, reverse }
-    }
+pytree_base::conversions! { RunningAxis:
+    [] isize, |axis| Self { axis, reverse: false };
+    [] Reversed, |Reversed(axis)| Self { axis, reverse: true };
 }
 
 impl RunningAxis {

@@ -522,3 +522,32 @@ macro_rules! compiled_options {
     };
 }
 pub(crate) use compiled_options;
+
+/// Makes a compiled function callable like a function. Copies of it share its cache. The type `$target` is that of the function that it
+/// calls, and `$bounds` are further bounds under which it can be called.
+macro_rules! compiled_function {
+    ([$($generics:tt)*] $name:ident<$($argument:ident),*>, $target:ty $(where $($bounds:tt)+)?) => {
+        impl<$($generics)*> Clone for $name<$($argument),*> {
+            fn clone(&self) -> Self {
+                Self {
+                    compiled: std::sync::Arc::clone(&self.compiled),
+                    call: std::sync::Arc::clone(&self.call),
+                }
+            }
+        }
+
+        impl<$($generics)*> std::ops::Deref for $name<$($argument),*> $(where $($bounds)+)? {
+            type Target = $target;
+            fn deref(&self) -> &Self::Target {
+                &*self.call
+            }
+        }
+
+        impl<$($generics)*> std::fmt::Debug for $name<$($argument),*> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.compiled.origin.line)
+            }
+        }
+    };
+}
+pub(crate) use compiled_function;

@@ -1,7 +1,6 @@
 //! `jit`: records a function once for each signature (structure, shapes and dtypes of the argument), and runs the
 //! compiled program.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use pytree_core::boundary::Visited;
 
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled::{Compiled, compiled_function, compiled_options};
 use crate::transformations::function::{Function, Unary};
 use crate::transformations::returned::Returned;
 
@@ -164,21 +163,7 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
     }
 }
 
-impl<A, R> Clone for Jit<A, R> {
-    fn clone(&self) -> Self {
-        Self {
-            compiled: Arc::clone(&self.compiled),
-            call: Arc::clone(&self.call),
-        }
-    }
-}
-
-impl<A, R> std::ops::Deref for Jit<A, R> {
-    type Target = dyn Fn(A) -> R + Send + Sync;
-    fn deref(&self) -> &Self::Target {
-        &*self.call
-    }
-}
+compiled_function!([A, R] Jit<A, R>, dyn Fn(A) -> R + Send + Sync);
 
 #[diagnostic::do_not_recommend]
 impl<A: Traceable, R: 'static> Unary<A> for Jit<A, R> {}
@@ -214,11 +199,5 @@ impl<'a, A: Traceable, R: 'static> Function<&'a A> for &Jit<A, R> {
     type Output = R;
     fn call(&self, argument: &'a A) -> R {
         Function::<&'a A>::call(*self, argument)
-    }
-}
-
-impl<A, R> fmt::Debug for Jit<A, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Jit({})", self.compiled.origin.line)
     }
 }

@@ -1,13 +1,12 @@
 //! `jit_mut`: compiles a function that takes some of its arguments by `&mut` and writes them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
 use pytree_core::boundary::unflatten_with_new_references;
 
 use crate::tensor::Tensor;
-use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled::{Compiled, compiled_function, compiled_options};
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
@@ -132,26 +131,6 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
     }
 }
 
-impl<P: Arguments, R> Clone for JitMut<P, R> {
-    fn clone(&self) -> Self {
-        Self {
-            compiled: Arc::clone(&self.compiled),
-            call: Arc::clone(&self.call),
-        }
-    }
-}
-
-impl<P: Arguments, R: 'static> std::ops::Deref for JitMut<P, R> {
-    type Target = Call<P, R>;
-    fn deref(&self) -> &Self::Target {
-        &*self.call
-    }
-}
-
-impl<P: Arguments, R> fmt::Debug for JitMut<P, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JitMut({})", self.compiled.origin.line)
-    }
-}
+compiled_function!([P: Arguments, R] JitMut<P, R>, Call<P, R> where R: 'static);
 
 writing_function!([] JitMut);

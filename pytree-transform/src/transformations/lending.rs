@@ -13,7 +13,7 @@ use pytree_core::{Visit, Visitor};
 
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled::{Compiled, compiled_function, compiled_options};
 use crate::transformations::function::{Callable, Function, Unary};
 use crate::transformations::jit::{ByReference, JitParameter};
 use crate::transformations::returned::Returned;
@@ -81,27 +81,7 @@ impl<P: LentArguments, R: 'static> JitRef<P, R> {
     }
 }
 
-impl<P: LentArguments, R> Clone for JitRef<P, R> {
-    fn clone(&self) -> Self {
-        Self {
-            compiled: Arc::clone(&self.compiled),
-            call: Arc::clone(&self.call),
-        }
-    }
-}
-
-impl<P: LentArguments, R: 'static> std::ops::Deref for JitRef<P, R> {
-    type Target = Call<P, R>;
-    fn deref(&self) -> &Self::Target {
-        &*self.call
-    }
-}
-
-impl<P: LentArguments, R> fmt::Debug for JitRef<P, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JitRef({})", self.compiled.origin.line)
-    }
-}
+compiled_function!([P: LentArguments, R] JitRef<P, R>, Call<P, R> where R: 'static);
 
 /// Compiles a function, which `call` calls. `F` is the type of the user's function.
 #[track_caller]
