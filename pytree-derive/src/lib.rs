@@ -17,6 +17,7 @@ mod debug_print;
 mod errors;
 mod expand;
 mod fallback;
+mod function;
 mod input;
 mod kinds;
 mod leaf;

@@ -9,8 +9,10 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Expr, ExprLit, FnArg, GenericArgument, Ident, Lit, Meta, Pat, PathArguments,
-    ReturnType, Signature, Token, Type, Visibility, parse_quote,
+    ReturnType, Signature, Token, Type, parse_quote,
 };
+
+use crate::function::Function;
 
 syn::custom_keyword!(composed);
 
@@ -42,36 +44,17 @@ impl Parse for Arguments {
     }
 }
 
-/// The fallible function, which has the attribute. The body of the function is not parsed.
-struct Fallible {
-    attributes: Vec<Attribute>,
-    visibility: Visibility,
-    signature: Signature,
-    body: TokenStream,
-}
-
-impl Parse for Fallible {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        Ok(Self {
-            attributes: input.call(Attribute::parse_outer)?,
-            visibility: input.parse()?,
-            signature: input.parse()?,
-            body: input.parse()?,
-        })
-    }
-}
-
 /// Expands `#[panicking_twin]`.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = Arguments::parse.parse2(arguments);
     arguments
-        .and_then(|arguments| both(&arguments, Fallible::parse.parse2(item)?))
+        .and_then(|arguments| both(&arguments, Function::parse.parse2(item)?))
         .unwrap_or_else(|error| error.to_compile_error())
 }
 
 /// Generates both the fallible and the panicking function.
-fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
-    let Fallible {
+fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
+    let Function {
         attributes,
         visibility,
         signature,

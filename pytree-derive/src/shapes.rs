@@ -21,35 +21,14 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{
-    Attribute, ExprClosure, FnArg, Ident, Meta, Pat, ReceiverKind, ReturnType, Signature, Token,
-    Type, Visibility,
-};
+use syn::{Attribute, ExprClosure, FnArg, Ident, Meta, Pat, ReceiverKind, ReturnType, Token, Type};
 
 use self::arguments::{Arguments, Shapes};
 use self::body::{may_return, statements};
 use self::names::Called;
 use crate::errors::Errors;
+use crate::function::Function;
 use crate::paths::{Entry, Root};
-
-/// A function with a body. The body is not parsed.
-struct Function {
-    attributes: Vec<Attribute>,
-    visibility: Visibility,
-    signature: Signature,
-    body: TokenStream,
-}
-
-impl Parse for Function {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        Ok(Self {
-            attributes: input.call(Attribute::parse_outer)?,
-            visibility: input.parse()?,
-            signature: input.parse()?,
-            body: input.parse()?,
-        })
-    }
-}
 
 /// Expands `#[shapes]`.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream, entry: Entry) -> TokenStream {
