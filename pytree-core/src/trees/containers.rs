@@ -33,7 +33,7 @@ macro_rules! part_is_partition {
 
 /// Generates the methods of [`PytreeOf`], which walk over the leaves, for a sequence.
 macro_rules! walk_items {
-    () => {
+    (|$items:ident, $function:ident| $mapped:expr) => {
         #[inline]
         fn __is_plain() -> bool {
             T::__is_plain()
@@ -49,27 +49,30 @@ macro_rules! walk_items {
                     .all(|(left, right)| left.each_pair(right, visit))
         }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-            self.iter().map(|item| item.map_leaves(function)).collect()
+            let ($items, $function) = (self, function);
+            $mapped
         }
     };
 }
 
-/// Generates the methods of [`PytreeOf`], which walk over the leaves, for a map that iterates in the order of its
-/// leaves.
+/// Generates the methods of [`PytreeOf`], which walk over the leaves, for a map. `$entries` iterates in the order of the leaves.
 macro_rules! walk_entries {
-    () => {
+    (|$map:ident| $entries:expr) => {
         #[inline]
         fn __is_plain() -> bool {
             T::__is_plain()
         }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-            self.values().for_each(|value| value.each_leaf(visit));
+            let $map = self;
+            $entries.for_each(|(_, value)| value.each_leaf(visit));
         }
         fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
-            pair_entries(self.iter(), other.iter(), visit)
+            let entries = |$map: &'a Self| $entries;
+            pair_entries(entries(self), entries(other), visit)
         }
         fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-            self.iter()
+            let $map = self;
+            $entries
                 .map(|(key, value)| (key.clone(), value.map_leaves(function)))
                 .collect()
         }
@@ -77,22 +80,14 @@ macro_rules! walk_entries {
 }
 
 part_is_partition! {
-    [T: PytreeOf<L>] Vec<T> { walk_items!(); }
-    [T: PytreeOf<L>] VecDeque<T> { walk_items!(); }
+    [T: PytreeOf<L>] Vec<T> {
+        walk_items!(|items, function| items.iter().map(|item| item.map_leaves(function)).collect());
+    }
+    [T: PytreeOf<L>] VecDeque<T> {
+        walk_items!(|items, function| items.iter().map(|item| item.map_leaves(function)).collect());
+    }
     [T: PytreeOf<L>, const N: usize] [T; N] {
-        #[inline]
-        fn __is_plain() -> bool {
-            T::__is_plain()
-        }
-        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-            self.iter().for_each(|item| item.each_leaf(visit));
-        }
-        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
-            self.iter().zip(other).all(|(left, right)| left.each_pair(right, visit))
-        }
-        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-            self.each_ref().map(|item| item.map_leaves(function))
-        }
+        walk_items!(|items, function| items.each_ref().map(|item| item.map_leaves(function)));
     }
     [T: PytreeOf<L>] Option<T> {
         #[inline]
@@ -127,27 +122,12 @@ part_is_partition! {
     [T: PytreeOf<L> + Send + Sync] crate::references::shared::WeakShared<T> {}
     [T: PytreeOf<L> + Send + Sync] crate::references::reference::Ref<T> {}
     [T: PytreeOf<L> + Send + Sync] crate::references::reference::WeakRef<T> {}
-    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
+    [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(|map| map.iter()); }
     [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S> {
-        #[inline]
-        fn __is_plain() -> bool {
-            T::__is_plain()
-        }
-        fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-            sorted(self).into_iter().for_each(|(_, value)| value.each_leaf(visit));
-        }
-        fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, other: &'a Self, visit: &mut F) -> bool {
-            pair_entries(sorted(self).into_iter(), sorted(other).into_iter(), visit)
-        }
-        fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-            sorted(self)
-                .into_iter()
-                .map(|(key, value)| (key.clone(), value.map_leaves(function)))
-                .collect()
-        }
+        walk_entries!(|map| sorted(map).into_iter());
     }
     [K: StaticValue + Eq + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] IndexMap<K, T, S> {
-        walk_entries!();
+        walk_entries!(|map| map.iter());
     }
     [T: ?Sized + 'static] PhantomData<T> {
         #[inline]
