@@ -7,7 +7,7 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::error::or_panic;
 use crate::functions::rounding::rounded;
-use crate::random::Key;
+use crate::random::{Key, Rngs};
 
 /// The distribution of a parameter's initial values.
 ///
@@ -144,6 +144,20 @@ pub enum Distribution {
     Normal,
     /// The uniform distribution, symmetric around 0.
     Uniform,
+}
+
+/// Returns a new parameter of a layer, or `None` without an initializer. Draws a key of the stream `params` only for a parameter.
+///
+/// # Panics
+/// If there is no stream to draw from, or in the same cases as [`Initializer::initialize`].
+#[track_caller]
+pub(crate) fn optional(
+    initializer: Option<Initializer>,
+    dtype: DType,
+    shape: impl AsRef<[usize]>,
+    rngs: &mut Rngs,
+) -> Option<Tensor> {
+    Some(initializer?.initialize(&rngs.params(), dtype, shape))
 }
 
 impl Initializer {

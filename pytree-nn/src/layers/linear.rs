@@ -2,10 +2,10 @@
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::{DType, Tensor, TensorError};
 
 use crate::error::InputError;
-use crate::initializers::Initializer;
+use crate::initializers::{Initializer, optional};
 use crate::layers::forward::fallible_forward;
 use crate::random::Rngs;
 
@@ -106,14 +106,7 @@ impl Linear {
         let dtype = options.param_dtype;
         let weight = options.weight_init;
         let weight = weight.initialize(&rngs.params(), dtype, [inputs, outputs]);
-        // No closure is used here, because a panic in a closure would not report the caller's line.
-        let bias = match options.bias_init {
-            Some(initializer) => {
-                let key = rngs.params();
-                Some(initializer.initialize(&key, dtype, [outputs]))
-            }
-            None => None,
-        };
+        let bias = optional(options.bias_init, dtype, [outputs], rngs);
         Self { weight, bias }
     }
 
@@ -125,12 +118,22 @@ impl Linear {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
-        let y = match (x.try_matmul(&self.weight), &self.bias) {
-            (Ok(product), Some(bias)) => product.try_add(bias),
-            (product, _) => product,
-        };
-        y.map_err(InputError::inside("Linear"))
+        with_bias("Linear", x.try_matmul(&self.weight), self.bias.as_ref())
     }
+}
+
+/// Returns a product with the bias of a layer added, if it has one. An error names the layer.
+#[track_caller]
+pub(super) fn with_bias(
+    layer: &'static str,
+    product: Result<Tensor, TensorError>,
+    bias: Option<&Tensor>,
+) -> Result<Tensor, InputError> {
+    let y = match (product, bias) {
+        (Ok(product), Some(bias)) => product.try_add(bias),
+        (product, _) => product,
+    };
+    y.map_err(InputError::inside(layer))
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use pytree_transform::Tensor;
 
 use super::scores::Mixed;
 use crate::error::InputError;
+use crate::initializers::optional;
 use crate::layers::forward::fallible_forward;
-use crate::layers::linear::LinearOptions;
+use crate::layers::linear::{LinearOptions, with_bias};
 use crate::random::Rngs;
 
 /// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.
@@ -61,11 +62,8 @@ impl HeadProjection {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
-        let y = match (x.try_tensordot(&self.weight, (&[-1], &[0])), &self.bias) {
-            (Ok(product), Some(bias)) => product.try_add(bias),
-            (product, _) => product,
-        };
-        y.map_err(InputError::inside("HeadProjection"))
+        let product = x.try_tensordot(&self.weight, (&[-1], &[0]));
+        with_bias("HeadProjection", product, self.bias.as_ref())
     }
 }
 
@@ -112,24 +110,15 @@ impl OutputProjection {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
-        let y = match (
-            x.try_tensordot(&self.weight, (&[-2, -1], &[0, 1])),
-            &self.bias,
-        ) {
-            (Ok(product), Some(bias)) => product.try_add(bias),
-            (product, _) => product,
-        };
-        y.map_err(InputError::inside("OutputProjection"))
+        let product = x.try_tensordot(&self.weight, (&[-2, -1], &[0, 1]));
+        with_bias("OutputProjection", product, self.bias.as_ref())
     }
 
     /// Applies the projection like [`try_forward`](Self::try_forward), without a transpose of the mixed values.
     #[track_caller]
     pub(super) fn try_apply(&self, mixed: &Mixed) -> Result<Tensor, InputError> {
-        let y = match (mixed.try_project(&self.weight), &self.bias) {
-            (Ok(product), Some(bias)) => product.try_add(bias),
-            (product, _) => product,
-        };
-        y.map_err(InputError::inside("OutputProjection"))
+        let product = mixed.try_project(&self.weight);
+        with_bias("OutputProjection", product, self.bias.as_ref())
     }
 }
 
@@ -144,13 +133,6 @@ fn initial(
     let weight = options
         .weight_init
         .initialize(&rngs.params(), dtype, matrix);
-    // No closure is used here, because a panic in a closure would not report the caller's line.
-    let bias = match options.bias_init {
-        Some(initializer) => {
-            let key = rngs.params();
-            Some(initializer.initialize(&key, dtype, [matrix[1]]))
-        }
-        None => None,
-    };
+    let bias = optional(options.bias_init, dtype, [matrix[1]], rngs);
     (weight, bias)
 }

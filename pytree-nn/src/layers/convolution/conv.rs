@@ -7,9 +7,11 @@ use pytree_transform::convolution::Convolution;
 
 use super::batch_axes::{with_batch_axes, with_one_batch_axis};
 use crate::error::InputError;
+use crate::initializers::optional;
 use crate::layers::convolution::options::ConvOptions;
 use crate::layers::convolution::padding::ConvPadding;
 use crate::layers::forward::fallible_forward;
+use crate::layers::linear::with_bias;
 use crate::random::Rngs;
 
 const CONV: &str = "Conv";
@@ -110,14 +112,7 @@ impl Conv {
         let shape = [kernel, &[inputs / groups, outputs]].concat();
         let weight = options.weight_init;
         let weight = weight.initialize(&rngs.params(), options.param_dtype, &shape);
-        // No closure is used here, because a panic in a closure would not report the caller's line.
-        let bias = match options.bias_init {
-            Some(initializer) => {
-                let key = rngs.params();
-                Some(initializer.initialize(&key, options.param_dtype, [outputs]))
-            }
-            None => None,
-        };
+        let bias = optional(options.bias_init, options.param_dtype, [outputs], rngs);
         Self {
             weight,
             bias,
@@ -153,14 +148,9 @@ impl Conv {
             .input_dilation(&self.input_dilation)
             .kernel_dilation(&self.kernel_dilation)
             .feature_groups(self.groups);
-        let y = match (convolution.try_apply(&padded, &self.weight), &self.bias) {
-            (Ok(y), Some(bias)) => y.try_add(bias),
-            (y, _) => y,
-        };
-        match y {
-            Ok(y) => Ok(with_batch_axes(&y, &batch)),
-            Err(error) => Err(InputError::inside(CONV)(error)),
-        }
+        let product = convolution.try_apply(&padded, &self.weight);
+        let y = with_bias(CONV, product, self.bias.as_ref())?;
+        Ok(with_batch_axes(&y, &batch))
     }
 }
 

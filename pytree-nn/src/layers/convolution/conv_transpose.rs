@@ -8,6 +8,7 @@ use pytree_transform::convolution::{Convolution, Padding};
 use super::batch_axes::{with_batch_axes, with_one_batch_axis};
 use super::conv::check_kernel;
 use crate::error::InputError;
+use crate::initializers::optional;
 use crate::layers::convolution::options::ConvTransposeOptions;
 use crate::layers::convolution::padding::ConvPadding;
 use crate::layers::forward::fallible_forward;
@@ -123,14 +124,7 @@ impl ConvTranspose {
         let shape = [kernel, &[inputs, outputs]].concat();
         let weight = options.weight_init;
         let weight = weight.initialize(&rngs.params(), options.param_dtype, &shape);
-        // No closure is used here, because a panic in a closure would not report the caller's line.
-        let bias = match options.bias_init {
-            Some(initializer) => {
-                let key = rngs.params();
-                Some(initializer.initialize(&key, options.param_dtype, [outputs]))
-            }
-            None => None,
-        };
+        let bias = optional(options.bias_init, options.param_dtype, [outputs], rngs);
         let dilation = options.kernel_dilation;
         Self {
             weight,

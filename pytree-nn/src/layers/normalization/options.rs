@@ -3,7 +3,7 @@
 use pytree_core::Static;
 use pytree_transform::{DType, Tensor};
 
-use crate::initializers::Initializer;
+use crate::initializers::{Initializer, optional};
 use crate::random::Rngs;
 
 /// How a normalisation layer computes the variance of x: `use_fast_variance` in Flax.
@@ -67,14 +67,8 @@ impl NormOptions {
     /// Draws a key for each created parameter, as Flax does.
     #[track_caller]
     pub(super) fn parameters(&self, features: usize, rngs: &mut Rngs) -> [Option<Tensor>; 2] {
-        let mut made = [None, None];
-        // No closure is used here, because a panic in a closure would not report the caller's line.
-        for (parameter, wanted) in made.iter_mut().zip([self.scale_init, self.bias_init]) {
-            if let Some(initializer) = wanted {
-                let key = rngs.params();
-                *parameter = Some(initializer.initialize(&key, self.param_dtype, [features]));
-            }
-        }
-        made
+        let scale = optional(self.scale_init, self.param_dtype, [features], rngs);
+        let bias = optional(self.bias_init, self.param_dtype, [features], rngs);
+        [scale, bias]
     }
 }
