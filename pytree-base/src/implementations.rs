@@ -22,6 +22,32 @@ macro_rules! conversions {
     )+};
 }
 
+/// Implements `Deref` and `DerefMut` for a struct with generics, whose target is one of its fields.
+///
+/// ```
+/// struct Named<T>(String, T);
+/// pytree_base::dereferences! { [T] Named<T>, 1: T }
+/// let mut named = Named("x".to_owned(), 1);
+/// *named += 1;
+/// assert_eq!(*named, 2);
+/// ```
+#[macro_export]
+macro_rules! dereferences {
+    ([$($generics:tt)*] $type:ty, $field:tt: $target:ty) => {
+        impl<$($generics)*> ::std::ops::Deref for $type {
+            type Target = $target;
+            fn deref(&self) -> &$target {
+                &self.$field
+            }
+        }
+        impl<$($generics)*> ::std::ops::DerefMut for $type {
+            fn deref_mut(&mut self) -> &mut $target {
+                &mut self.$field
+            }
+        }
+    };
+}
+
 /// Implements `Debug` for an error by its `Display`.
 ///
 /// ```

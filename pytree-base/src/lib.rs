@@ -1,7 +1,8 @@
 //! The facts and helpers that all crates of pytree share.
 //!
 //! - [`dtype`] is the table of dtypes.
-//! - [`conversions!`] and [`debug_as_display!`] implement traits of the standard library.
+//! - [`conversions!`], [`dereferences!`] and [`debug_as_display!`] implement traits of the standard library.
+//! - [`named!`] declares an enum with the names of its variants.
 //! - [`platform`] is the output and the clock of the program.
 //! - [`span!`] is spans of `tracing`.
 //! - [`bug`] reports bugs of the library itself.

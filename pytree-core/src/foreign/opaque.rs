@@ -1,7 +1,6 @@
 //! Leaves of types that no feature of this crate knows.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 
 use crate::node::leaf::Leaf;
 
@@ -30,19 +29,7 @@ pub struct Opaque<T>(
     pub T,
 );
 
-impl<T> Deref for Opaque<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for Opaque<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
+pytree_base::dereferences! { [T] Opaque<T>, 0: T }
 
 impl<T: Clone + fmt::Debug + Send + Sync + 'static> Leaf for Opaque<T> {
     crate::__leaf_methods!();

@@ -6,7 +6,6 @@
 
 use std::any::TypeId;
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 
 use indexmap::IndexMap;
 
@@ -291,17 +290,7 @@ impl<T> From<T> for Annotated<T> {
     }
 }
 
-impl<T> Deref for Annotated<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-impl<T> DerefMut for Annotated<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.value
-    }
-}
+pytree_base::dereferences! { [T] Annotated<T>, value: T }
 impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Annotated({:?}", self.value)?;

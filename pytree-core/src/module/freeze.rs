@@ -6,7 +6,6 @@
 
 use std::any::TypeId;
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, Frozen};
@@ -175,17 +174,7 @@ impl<M> From<M> for Freeze<M> {
     }
 }
 
-impl<M> Deref for Freeze<M> {
-    type Target = M;
-    fn deref(&self) -> &M {
-        &self.model
-    }
-}
-impl<M> DerefMut for Freeze<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.model
-    }
-}
+pytree_base::dereferences! { [M] Freeze<M>, model: M }
 impl<M: fmt::Debug> fmt::Debug for Freeze<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.frozen { "Frozen" } else { "Thawed" };

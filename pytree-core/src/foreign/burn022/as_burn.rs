@@ -1,7 +1,6 @@
 //! Models as modules of burn.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 
 use burn_core022::module::{
     Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper,
@@ -382,19 +381,7 @@ impl<M: Pytree> Pytree for AsBurn<M> {
     }
 }
 
-impl<M> Deref for AsBurn<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.0
-    }
-}
-
-impl<M> DerefMut for AsBurn<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.0
-    }
-}
+pytree_base::dereferences! { [M] AsBurn<M>, 0: M }
 
 impl<M: fmt::Debug> fmt::Debug for AsBurn<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
