@@ -2,15 +2,19 @@
 
 use std::cell::Cell;
 use std::panic::Location;
+use std::sync::Arc;
 
 use pytree_core::{TreeDef, graph};
 use pytree_kernels::base::dtype::AbstractArray;
 
+use crate::executor::compile;
+use crate::primitives::body::{Body, Derivative, GivenRule, Rule};
+use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{Payload, Recorder, standing_in};
-use crate::tensor::traceable::Traceable;
+use crate::tensor::trace::{Payload, Recorder, at_line, is_transforming, standing_in};
+use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::{call_reading, or_no_leaves};
 
@@ -42,20 +46,51 @@ impl Form {
     }
 }
 
-/// A recorded function, the tensors it captured, and the form of its result.
+/// A recorded function, the tensors it captured, and the forms of its argument and of its result.
 pub(crate) struct Recorded {
+    pub(crate) argument: Form,
     pub(crate) jaxpr: Jaxpr,
     pub(crate) captured: Vec<Tensor>,
     pub(crate) result: Form,
+}
+
+/// Calls a function that has a rule. While functions are transformed, records the function and calls it with the rule. `with_rule`
+/// returns the recorded function with its rule, and appends the tensors that both captured to the operands.
+///
+/// # Errors
+/// Returns the error of the function.
+pub(crate) fn call_with_rule<A: Traceable, R: Traceable, E>(
+    recorder: Recorder,
+    line: &'static Location<'static>,
+    function: &impl Fn(&A) -> Result<R, E>,
+    argument: &A,
+    with_rule: impl FnOnce(&mut Vec<Tensor>, Recorded) -> (Jaxpr, Rule),
+) -> Result<R, E> {
+    if !is_transforming() {
+        return nested(recorder, line, || function(argument));
+    }
+    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
+    let form = Form::of(treedef, &operands);
+    let recorded = nested(recorder, line, || record(recorder, form, function))?;
+    let (arguments, treedef) = (operands.len(), recorded.result.treedef.clone());
+    let (jaxpr, rule) = with_rule(&mut operands, recorded);
+    let rule = GivenRule {
+        rule: Arc::new(rule),
+        arguments,
+        forward: recorder == Recorder::CustomJvp,
+    };
+    let body = Body::with_derivative(recorder, jaxpr, Derivative::Given(rule), compile);
+    let results = at_line(line, || call(&body, &operands));
+    Ok(rebuild(&treedef, results))
 }
 
 /// Records a function of a pytree.
 ///
 /// # Errors
 /// Returns the error of the function.
-pub(crate) fn record<A: Traceable, R: Traceable, E>(
+fn record<A: Traceable, R: Traceable, E>(
     recorder: Recorder,
-    argument: &Form,
+    argument: Form,
     function: impl FnOnce(&A) -> Result<R, E>,
 ) -> Result<Recorded, E> {
     let (jaxpr, captured, result) = stage(recorder, &argument.infos, |tensors| {
@@ -72,6 +107,7 @@ pub(crate) fn record<A: Traceable, R: Traceable, E>(
         }))
     });
     Ok(Recorded {
+        argument,
         jaxpr,
         captured,
         result: result?,

@@ -4,20 +4,18 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_base::bug::pairs;
-use pytree_core::graph;
 
 use crate::executor::compile;
 use crate::primitives::body::tape::record_linear;
-use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places};
-use crate::primitives::call::call;
+use crate::primitives::body::{Body, Linearized, Rule, chosen, in_places};
 use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::tensor::stage::{stage, with_all_captured};
-use crate::tensor::trace::{Captured, Recorder, at_line, is_transforming};
+use crate::tensor::trace::{Captured, Recorder};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{
-    Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
+    Form, call_with_rule, flatten, is_differentiated, nested, refuse_captured,
 };
 use crate::transformations::function::{call_reading, transformed};
 use crate::transformations::returned::{Returned, always};
@@ -95,32 +93,21 @@ fn run<A: Traceable, R: Traceable, E>(
     argument: &A,
     line: &'static Location<'static>,
 ) -> Result<R, E> {
-    if !is_transforming() {
-        return nested(RECORDER, line, || function(argument));
-    }
-    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
-    let form = Form::of(treedef, &operands);
-    let Recorded {
-        jaxpr,
-        captured,
-        result,
-    } = nested(RECORDER, line, || record(RECORDER, &form, function))?;
-    let arguments = operands.len();
-    let treedef = result.treedef.clone();
-    let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
-        let recorded = record_rule(&**rule, &form, &result, &Captured::default(), line);
-        let functions = vec![(jaxpr, captured), (recorded.known, recorded.captured)];
-        let (jaxprs, captured) = with_all_captured(arguments, functions);
-        let [jaxpr, known]: [_; 2] = match jaxprs.try_into() {
-            Ok(both) => both,
-            Err(_) => unreachable!("two functions are recorded"),
-        };
-        operands.extend(captured);
-        (
-            jaxpr,
-            Rule::recorded(split(known, recorded.linear, &result)),
-        )
-    } else {
+    call_with_rule(RECORDER, line, function, argument, |operands, recorded| {
+        let (form, result) = (recorded.argument, recorded.result);
+        let (jaxpr, captured) = (recorded.jaxpr, recorded.captured);
+        if operands.iter().any(is_differentiated) {
+            let recorded = record_rule(&**rule, &form, &result, &Captured::default(), line);
+            let functions = vec![(jaxpr, captured), (recorded.known, recorded.captured)];
+            let (jaxprs, captured) = with_all_captured(operands.len(), functions);
+            let [jaxpr, known]: [_; 2] = match jaxprs.try_into() {
+                Ok(both) => both,
+                Err(_) => unreachable!("two functions are recorded"),
+            };
+            operands.extend(captured);
+            let rule = split(known, recorded.linear, &result);
+            return (jaxpr, Rule::recorded(rule));
+        }
         let of_function = Captured::new(&captured);
         let rule = Arc::clone(rule);
         operands.extend(captured);
@@ -130,15 +117,7 @@ fn run<A: Traceable, R: Traceable, E>(
             split(recorded.known, recorded.linear, &result)
         };
         (jaxpr, Rule::when_needed(record))
-    };
-    let rule = GivenRule {
-        rule: Arc::new(rule),
-        arguments,
-        forward: true,
-    };
-    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
-    let results = at_line(line, || call(&body, &operands));
-    Ok(rebuild(&treedef, results))
+    })
 }
 
 /// A recorded rule: its known part, the tensors that the known part captured, and its linear part. The known part does

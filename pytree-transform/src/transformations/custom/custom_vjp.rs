@@ -5,22 +5,21 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_base::bug::{expect_some, pairs};
-use pytree_core::{TreeDef, graph, partition};
+use pytree_core::{TreeDef, partition};
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::executor::compile;
 use crate::primitives::body::rules::bind_all;
-use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places};
-use crate::primitives::call::call;
+use crate::primitives::body::{Body, Linearized, Rule, chosen, in_places};
 use crate::primitives::create::or_zeros;
 use crate::primitives::custom_vjp::Backward;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::stage::{stage, with_all_captured};
-use crate::tensor::trace::{Captured, Recorder, at_line, at_own_lines, is_transforming};
+use crate::tensor::trace::{Captured, Recorder, at_own_lines};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::{
-    Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
+    Form, call_with_rule, flatten, is_differentiated, nested, refuse_captured,
 };
 use crate::transformations::function::{call_reading, transformed};
 use crate::transformations::returned::{Returned, always};
@@ -144,32 +143,24 @@ fn run<A: Traceable, R: Traceable, S: Traceable, C: Traceable, E>(
     argument: &A,
     line: &'static Location<'static>,
 ) -> Result<R, E> {
-    if !is_transforming() {
-        return nested(RECORDER, line, || function(argument));
-    }
-    let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
-    let form = Form::of(treedef, &operands);
-    let Recorded {
-        jaxpr,
-        captured,
-        result,
-    } = nested(RECORDER, line, || record(RECORDER, &form, function))?;
-    let arguments = operands.len();
-    let treedef = result.treedef.clone();
-    let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
-        let recorded = record_rule(rule, &form, &result, &Captured::default(), line);
-        let RecordedRule { forward, backward } = recorded;
-        let functions = vec![(jaxpr, captured), (forward.jaxpr, forward.captured)];
-        let (mut jaxprs, mut all) = with_all_captured(arguments, functions);
-        forward_captured(&backward.captured, arguments, &mut jaxprs, &mut all);
-        let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
-        let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
-            unreachable!("two functions are recorded")
-        };
-        operands.extend(all);
-        let rule = split(known, backward.jaxpr, &form, &result);
-        (jaxpr, Rule::recorded(rule))
-    } else {
+    call_with_rule(RECORDER, line, function, argument, |operands, recorded| {
+        let (form, result) = (recorded.argument, recorded.result);
+        let (jaxpr, captured) = (recorded.jaxpr, recorded.captured);
+        if operands.iter().any(is_differentiated) {
+            let arguments = operands.len();
+            let recorded = record_rule(rule, &form, &result, &Captured::default(), line);
+            let RecordedRule { forward, backward } = recorded;
+            let functions = vec![(jaxpr, captured), (forward.jaxpr, forward.captured)];
+            let (mut jaxprs, mut all) = with_all_captured(arguments, functions);
+            forward_captured(&backward.captured, arguments, &mut jaxprs, &mut all);
+            let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
+            let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
+                unreachable!("two functions are recorded")
+            };
+            operands.extend(all);
+            let rule = split(known, backward.jaxpr, &form, &result);
+            return (jaxpr, Rule::recorded(rule));
+        }
         let of_function = Captured::new(&captured);
         let rule = Arc::clone(rule);
         operands.extend(captured);
@@ -181,15 +172,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable, C: Traceable, E>(
             split(forward.jaxpr, backward.jaxpr, &form, &result)
         };
         (jaxpr, Rule::when_needed(record))
-    };
-    let rule = GivenRule {
-        rule: Arc::new(rule),
-        arguments,
-        forward: false,
-    };
-    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
-    let results = at_line(line, || call(&body, &operands));
-    Ok(rebuild(&treedef, results))
+    })
 }
 
 /// One recorded function of a rule, and the tensors that this function captured.
