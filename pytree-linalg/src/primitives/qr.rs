@@ -75,6 +75,12 @@ fn tangents_of(operand: &Tensor, q: &Tensor, r: &Tensor, tangent: &Tensor) -> (T
     (of_q, of_r)
 }
 
+/// Returns the dtypes and shapes of the results for matrices of `m` rows and `n` columns.
+fn infos_of(operand: &AbstractArray, [m, n]: [usize; 2]) -> [AbstractArray; 2] {
+    let k = m.min(n);
+    [[m, k], [k, n]].map(|of| with_lengths(operand, &of))
+}
+
 impl Primitive for Qr {
     fn name(&self) -> &'static str {
         "qr"
@@ -82,19 +88,14 @@ impl Primitive for Qr {
 
     fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
         check_real(OPERATION, operands)?;
-        let [m, n] = matrix_lengths(OPERATION, operands[0])?;
-        let k = m.min(n);
-        Ok(vec![
-            with_lengths(operands[0], &[m, k]),
-            with_lengths(operands[0], &[k, n]),
-        ])
+        matrix_lengths(OPERATION, operands[0]).map(|lengths| infos_of(operands[0], lengths).into())
     }
 
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
         let operand = &operands[0];
         let [m, n] = lengths(operand);
         let k = m.min(n);
-        let infos = [[m, k], [k, n]].map(|of| with_lengths(operand.info(), &of));
+        let infos = infos_of(operand.info(), [m, n]);
         with_real!(operand.dtype(), T => {
             let mut results = infos.each_ref().map(|info| filled(0.0, info.len()));
             if k > 0 {

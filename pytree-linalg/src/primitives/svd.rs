@@ -60,6 +60,12 @@ fn tangents_of(operand: &Tensor, [u, s, v_t]: [&Tensor; 3], tangent: &Tensor) ->
     [of_u, diagonal(&middle), adjoint(&of_v)]
 }
 
+/// Returns the dtypes and shapes of the results for matrices of `m` rows and `n` columns.
+fn infos_of(operand: &AbstractArray, [m, n]: [usize; 2]) -> [AbstractArray; 3] {
+    let k = m.min(n);
+    [&[m, k][..], &[k], &[k, n]].map(|of| with_lengths(operand, of))
+}
+
 impl Primitive for Svd {
     fn name(&self) -> &'static str {
         "svd"
@@ -67,13 +73,7 @@ impl Primitive for Svd {
 
     fn shape(&self, operands: &[&AbstractArray]) -> Result<Vec<AbstractArray>, TensorError> {
         check_real(OPERATION, operands)?;
-        let [m, n] = matrix_lengths(OPERATION, operands[0])?;
-        let k = m.min(n);
-        Ok(vec![
-            with_lengths(operands[0], &[m, k]),
-            with_lengths(operands[0], &[k]),
-            with_lengths(operands[0], &[k, n]),
-        ])
+        matrix_lengths(OPERATION, operands[0]).map(|lengths| infos_of(operands[0], lengths).into())
     }
 
     fn evaluate(&self, operands: &[Tensor]) -> Vec<Tensor> {
@@ -84,7 +84,7 @@ impl Primitive for Svd {
         let operand = &operands[0];
         let [m, n] = lengths(operand);
         let k = m.min(n);
-        let infos = [&[m, k][..], &[k], &[k, n]].map(|of| with_lengths(operand.info(), of));
+        let infos = infos_of(operand.info(), [m, n]);
         with_real!(operand.dtype(), T => {
             let mut results = infos.each_ref().map(|info| filled(0.0, info.len()));
             if k > 0 {
