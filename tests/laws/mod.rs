@@ -30,6 +30,7 @@ mod products;
 mod programs;
 mod random_programs;
 mod sharing;
+mod small_loops;
 mod states;
 mod steps;
 mod structures;
