@@ -133,16 +133,16 @@ fn add_primitives(folder: &Path, names: &mut BTreeSet<String>) {
             continue;
         }
         let source = std::fs::read_to_string(path).unwrap();
-        let methods = [
-            "fn name(&self) -> &'static str {",
-            "fn operation_name(self) -> &'static str {",
-        ];
-        for method in methods
-            .iter()
-            .flat_map(|method| source.split(method).skip(1))
-        {
+        for method in source.split("fn name(&self) -> &'static str {").skip(1) {
             let body = method.split("\n    }\n").next().unwrap();
             names.extend(body.split('"').skip(1).step_by(2).map(str::to_owned));
+        }
+        for declared in source.split("pytree_base::named! {").skip(1) {
+            let variants = declared.split("fn operation_name;").next().unwrap().lines();
+            let variants = variants.filter(|line| !line.trim_start().starts_with('#'));
+            let names_of_variants =
+                variants.filter_map(|line| line.split_once(" = \"")?.1.strip_suffix("\","));
+            names.extend(names_of_variants.map(str::to_owned));
         }
     }
 }
