@@ -201,13 +201,13 @@ pub(crate) fn run_fused_leaf<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// A function that is prepared once and called many times. If it is a leaf loop, its instruction set is chosen when it is prepared.
-pub(crate) struct Prepared<A, R = ()>(Box<dyn Call<A, R>>);
+pub(crate) struct Prepared<A>(Box<dyn Call<A>>);
 
-trait Call<A, R>: Send {
+trait Call<A>: Send {
     /// # Safety
     /// The processor has the instructions for which this is compiled.
     #[allow(unsafe_code, reason = "the caller promises the instruction set")]
-    unsafe fn call(&mut self, argument: &mut A) -> R;
+    unsafe fn call(&mut self, argument: &mut A);
 }
 
 /// Implements [`Call`] for functions that are compiled for an instruction set.
@@ -217,10 +217,10 @@ macro_rules! compiled_for {
         struct $name<F>(F);
 
         #[allow(unsafe_code, reason = "the trait has a condition")]
-        impl<A, R, F: FnMut(&mut A) -> R + Send> Call<A, R> for $name<F> {
+        impl<A, F: FnMut(&mut A) + Send> Call<A> for $name<F> {
             $(#[$attribute])*
-            unsafe fn call(&mut self, argument: &mut A) -> R {
-                (self.0)(argument)
+            unsafe fn call(&mut self, argument: &mut A) {
+                (self.0)(argument);
             }
         }
     )*};
@@ -235,14 +235,14 @@ compiled_for! {
     V4
 }
 
-impl<A, R> Prepared<A, R> {
+impl<A> Prepared<A> {
     /// Prepares a function that decides something, or calls something.
-    pub(crate) fn new(function: impl FnMut(&mut A) -> R + Send + 'static) -> Self {
+    pub(crate) fn new(function: impl FnMut(&mut A) + Send + 'static) -> Self {
         Self(Box::new(Portable(function)))
     }
 
     /// Prepares a leaf loop: a closure with `#[inline(always)]` that calls only what [`leaf!`] may call.
-    pub(crate) fn leaf(function: impl FnMut(&mut A) -> R + Send + 'static) -> Self {
+    pub(crate) fn leaf(function: impl FnMut(&mut A) + Send + 'static) -> Self {
         #[cfg(target_arch = "x86_64")]
         match instructions() {
             Instructions::V4 => return Self(Box::new(V4(function))),
@@ -257,7 +257,7 @@ impl<A, R> Prepared<A, R> {
         unsafe_code,
         reason = "the instruction set is chosen from those that the processor has"
     )]
-    pub(crate) fn call(&mut self, argument: &mut A) -> R {
+    pub(crate) fn call(&mut self, argument: &mut A) {
         // SAFETY: the processor has the instructions that were chosen.
         unsafe { self.0.call(argument) }
     }

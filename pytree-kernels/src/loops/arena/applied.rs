@@ -30,7 +30,7 @@ impl<C: Class, R: Class, const N: usize> Applied<C, R, N> {
             move |_: &mut Values| {
                 let mut numbers = [C::default(); N];
                 for operand in 0..N {
-                    // SAFETY: each value has memory for an element, and no reference to it exists.
+                    // SAFETY: each value has memory for an element, and no reference to the element exists.
                     numbers[operand] = unsafe { operands[operand].first().read() };
                 }
                 // SAFETY: as above.
@@ -60,7 +60,7 @@ impl<C: Class, R: Class, const N: usize> Applied<C, R, N> {
                     let mut blocks = [[C::default(); LANES]; N];
                     for operand in 0..N {
                         let from = operands[operand].first().wrapping_add(at);
-                        // SAFETY: the memory of each value is a multiple of a block, and no reference to the elements exists.
+                        // SAFETY: each value, and each view, has memory for whole blocks, and no reference to the elements exists.
                         blocks[operand] = unsafe { from.cast::<[C; LANES]>().read() };
                     }
                     let to = result.first().wrapping_add(at).cast::<[R; LANES]>();
