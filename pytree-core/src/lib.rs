@@ -61,7 +61,9 @@ pub use crate::references::shared::{Shared, WeakShared};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
 pub use crate::tools::select::{EachSelector, Selector, at, at_each};
-pub use crate::tools::{arrays, edit, lint, nodes, ravel, select};
+#[cfg(feature = "ndarray")]
+pub use crate::tools::{arrays, ravel};
+pub use crate::tools::{edit, lint, nodes, select};
 pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;

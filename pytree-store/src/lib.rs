@@ -30,11 +30,15 @@ pub use crate::saving::goal::Goal;
 /// [`arrays`](checkpoint::arrays()) reads a file without a template. [`CheckpointFolder`](checkpoint::CheckpointFolder) keeps the last and
 /// the best checkpoints of a training run.
 pub mod checkpoint {
-    pub use crate::loading::arrays::{arrays, arrays_where, nested_arrays};
-    pub use crate::loading::blank::{Blank, ndarrays};
+    #[cfg(feature = "ndarray")]
+    pub use crate::loading::arrays::arrays;
+    pub use crate::loading::arrays::{arrays_where, nested_arrays};
+    pub use crate::loading::blank::Blank;
     pub use crate::loading::entries::{Entry, headers, inspect, metadata, statics};
     pub use crate::loading::load::{load, load_leaves, load_with};
     pub use crate::loading::location::{Bytes, Location};
+    #[cfg(feature = "ndarray")]
+    pub use crate::loading::ndarrays::ndarrays;
     pub use crate::loading::options::LoadOptions;
     pub use crate::names::layers::WeightLayout;
     pub use crate::names::weight_names::WeightNames;

@@ -75,32 +75,6 @@ pub(crate) fn write_float(
     write!(f, "{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Rewrites the bools and floats in the debug text of an array as in Python. `float` returns the Python text of a word
-/// that is a float, and `None` for any other word.
-pub(crate) fn write_elements(
-    f: &mut impl fmt::Write,
-    array: &str,
-    float: impl Fn(&str) -> Option<String>,
-) -> fmt::Result {
-    let is_part = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
-    let mut rest = array;
-    while let Some(start) = rest.find(is_part) {
-        let (before, word) = rest.split_at(start);
-        let (word, after) = word.split_at(word.find(|c| !is_part(c)).unwrap_or(word.len()));
-        f.write_str(before)?;
-        match word {
-            "true" => write_bool(f, true)?,
-            "false" => write_bool(f, false)?,
-            word => match float(word) {
-                Some(written) => f.write_str(&written)?,
-                None => f.write_str(word)?,
-            },
-        }
-        rest = after;
-    }
-    f.write_str(rest)
-}
-
 /// Returns whether Python's `repr` shows a character unescaped.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {

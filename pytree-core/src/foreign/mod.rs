@@ -10,4 +10,6 @@ pub mod candle011;
 pub mod candle_nn011;
 #[cfg(any(feature = "burn_nn022", feature = "candle_nn011"))]
 mod kept;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 pub(crate) mod opaque;

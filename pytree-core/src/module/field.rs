@@ -24,11 +24,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use ndarray::{Array, ArrayBase, Dimension, RawData};
 
 use crate::base::leaf_types::for_each_leaf_type;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Element, Leaf};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeShape;
 use crate::node::statics::StaticValue;
 use crate::references::reference::{Ref, WeakRef};
@@ -105,14 +104,10 @@ macro_rules! parameter {
     (integer $type:ty) => {};
     ($float:ident $type:ty) => {
         impl ParamField for $type {}
-        impl<D: Dimension + Send + Sync + 'static> ParamField for Array<$type, D> {}
     };
 }
 for_each_leaf_type!([fields]);
 impl HoldsArrays for AnyLeaf {}
-
-impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}
-impl<S: RawData, D> HoldsArrays for ArrayBase<S, D> {}
 
 impl<L: Leaf + Clone + ParamField> ParamField for Tree<L> {}
 impl<L: Leaf + Clone> StateField for Tree<L> {}

@@ -5,23 +5,22 @@
 
 mod any_leaf;
 mod array_info;
-mod arrays;
+mod elements;
 mod number;
 mod traits;
 
 use std::any::Any;
 use std::fmt;
 
-use ndarray::{Array, Dimension};
-
 pub use self::any_leaf::AnyLeaf;
 pub use self::array_info::{ArrayInfo, Element, FillBytes, LeafError, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
-use self::traits::number;
+pub(crate) use self::traits::number;
 pub use self::traits::{ArrayLeaf, Leaf, ReadRegion};
+#[cfg(feature = "half")]
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::leaf_types::for_each_leaf_type;
-use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
+use crate::base::text::{write_bool, write_float, write_quoted};
 pub use pytree_base::dtype::{ElementType, NumberKind};
 
 /// Generates the methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
@@ -184,37 +183,6 @@ impl Leaf for &'static str {
     }
 }
 __leaf_is_pytree!([] &'static str);
-
-/// Returns Python's text for a float in an array, given the debug text `word` of the float.
-fn float_text(element: ElementType, word: &str) -> Option<String> {
-    let mut text = String::new();
-    match element {
-        ElementType::F32 => write_float(&mut text, &word.parse::<f32>().ok()?).ok()?,
-        ElementType::F64 => write_float(&mut text, &word.parse::<f64>().ok()?).ok()?,
-        ElementType::BF16 => write_bf16(&mut text, word.parse().ok()?).ok()?,
-        ElementType::F16 => write_f16(&mut text, word.parse().ok()?).ok()?,
-        _ => return None,
-    }
-    Some(text)
-}
-
-impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
-    __leaf_methods!();
-    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Omits the shape, the strides and the layout, which ndarray's `Debug` writes after the elements.
-        let text = format!("{self:?}");
-        let text = text.split(", shape=[").next().unwrap_or(&text);
-        write_elements(f, text, |word| float_text(T::TYPE, word))
-    }
-    #[inline]
-    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
-        Some(self)
-    }
-    fn values(&self) -> Option<Vec<f64>> {
-        self.iter().map(|element| number(element)).collect()
-    }
-}
-__leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
 /// Implements [`Leaf`] for an `Option` of a leaf, for trees in which `None` is a leaf. The leaf is displayed as its
 /// content, as in Python, and is an array if its content is an array.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pytree_core::{AnyLeaf, ArrayLeaf, Tree, TreeBuilder};
 
 use crate::format::bytes::dtype_of;
-use crate::loading::blank::{Blank, blank_of, ndarrays};
+use crate::loading::blank::{Blank, blank_of};
 use crate::loading::entries::{Entry, entries};
 use crate::loading::location::Location;
 use crate::loading::reading::{Plan, Reading, TargetLeaf, Targets};
@@ -33,8 +33,9 @@ use crate::report::error::CheckpointError;
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged, and
 /// [`CheckpointError::UnknownDTypes`] with all arrays whose dtypes this library has not. [`arrays_where`] reads the others.
 #[doc(alias = "safetensors.numpy.load_file")]
+#[cfg(feature = "ndarray")]
 pub fn arrays(path: impl Location) -> Result<BTreeMap<String, AnyLeaf>, CheckpointError> {
-    arrays_where(path, |_| true, &ndarrays)
+    arrays_where(path, |_| true, &crate::loading::ndarrays::ndarrays)
 }
 
 /// Loads the arrays that a function chooses by their names, dtypes and shapes, as arrays of the library of `blank`; [`ndarrays`] is that
@@ -56,7 +57,7 @@ fn chosen(
     blank: &Blank<'_>,
 ) -> Result<BTreeMap<String, AnyLeaf>, CheckpointError> {
     let metadata = file.metadata()?;
-    let mut chosen = entries(file, &metadata, blank);
+    let mut chosen = entries(file, &metadata, |info| blank_of(info, blank).is_some());
     chosen.retain(|entry| choose(entry));
     let unknown = chosen.iter().filter(|entry| !entry.is_readable());
     let unknown: Vec<String> = unknown

@@ -1,9 +1,7 @@
 //! Descriptions of arrays, from which a checkpoint makes the arrays.
 
-use std::borrow::Cow;
-
-use pytree_core::leaf::{ArrayLeaf, LeafError, ReadRegion};
-use pytree_core::{ArrayInfo, Leaf};
+use pytree_core::ArrayInfo;
+use pytree_core::leaf::ArrayLeaf;
 use safetensors::tensor::TensorInfo;
 
 use crate::format::bytes::dtype_of;
@@ -18,29 +16,4 @@ pub(super) fn blank_of(info: &TensorInfo, blank: &Blank<'_>) -> Option<Box<dyn A
         element: dtype_of(info.dtype)?,
         shape: info.shape.clone(),
     })
-}
-
-/// Returns the blank of an array of ndarray.
-#[allow(clippy::unnecessary_wraps, reason = "other libraries lack dtypes")]
-pub fn ndarrays(info: &ArrayInfo) -> Option<Box<dyn ArrayLeaf>> {
-    Some(Box::new(Described(info.clone())))
-}
-
-/// The dtype and the shape of an array of ndarray.
-#[derive(Leaf, Clone, Debug)]
-struct Described(ArrayInfo);
-
-impl ArrayLeaf for Described {
-    fn info(&self) -> ArrayInfo<&[usize]> {
-        ArrayInfo {
-            element: self.0.element,
-            shape: &self.0.shape,
-        }
-    }
-    fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
-        Err("a description of an array has no elements".into())
-    }
-    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        self.0.ndarray(read)
-    }
 }

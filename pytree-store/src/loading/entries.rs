@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::bytes::dtype_name;
+use safetensors::tensor::TensorInfo;
+
+use crate::format::bytes::{dtype_name, dtype_of};
 use crate::format::metadata::Metadata;
-use crate::loading::blank::{Blank, blank_of, ndarrays};
 use crate::loading::location::Location;
 use crate::loading::source::{OpenCheckpoint, metadata_of};
 use crate::report::error::CheckpointError;
@@ -55,7 +56,7 @@ pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
     let mut file = OpenCheckpoint::open(&path)?;
     let metadata = file.metadata()?;
     file.check_all(&metadata)?;
-    Ok(entries(&file, &metadata, &ndarrays))
+    Ok(entries(&file, &metadata, |_| true))
 }
 
 /// Lists the leaves of a checkpoint like [`inspect`], but reads only the headers of its files, so the checksum is not compared.
@@ -64,14 +65,14 @@ pub fn inspect(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or [`CheckpointError::Version`].
 pub fn headers(path: impl Location) -> Result<Vec<Entry>, CheckpointError> {
     let file = OpenCheckpoint::open(&path)?;
-    Ok(entries(&file, &file.metadata()?, &ndarrays))
+    Ok(entries(&file, &file.metadata()?, |_| true))
 }
 
-/// Lists the leaves of a checkpoint. `blank` decides which are readable.
+/// Lists the leaves of a checkpoint. `is_readable` decides which are readable of those whose dtypes this library knows.
 pub(super) fn entries(
     file: &OpenCheckpoint<'_>,
     metadata: &Metadata,
-    blank: &Blank<'_>,
+    is_readable: impl Fn(&TensorInfo) -> bool,
 ) -> Vec<Entry> {
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {
@@ -79,7 +80,7 @@ pub(super) fn entries(
         axes: axes
             .get(name.as_str())
             .map(|axes| axes.split_whitespace().map(str::to_owned).collect()),
-        is_readable: blank_of(&info, blank).is_some(),
+        is_readable: dtype_of(info.dtype).is_some() && is_readable(&info),
         dtype: dtype_name(info.dtype),
         shape: info.shape,
         name,

@@ -7,6 +7,8 @@ pub(crate) mod layout;
 pub(crate) mod load;
 pub(crate) mod location;
 pub(crate) mod matching;
+#[cfg(feature = "ndarray")]
+pub(crate) mod ndarrays;
 pub(crate) mod options;
 pub(crate) mod reading;
 pub(crate) mod source;

@@ -3,9 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD};
-
-use super::array_info::{ArrayInfo, Element, MappedAxis};
+use super::array_info::{ArrayInfo, MappedAxis};
 use super::traits::{ArrayLeaf, Leaf};
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;
@@ -27,22 +25,6 @@ impl AnyLeaf {
     /// Returns the leaf as a `T`, if its type is `T`.
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.0.downcast_ref()
-    }
-
-    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of type `T`, or an owned
-    /// `ndarray` array of this element type.
-    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
-        self.0.array_view()
-    }
-
-    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
-    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
-        self.0.array_view_mut()
-    }
-
-    /// Replaces the array or number; see [`put_array`](#method.put_array).
-    pub(crate) fn put_array<T: Element>(&mut self, array: ArrayD<T>) -> bool {
-        self.0.put_array(array)
     }
 }
 

@@ -104,7 +104,7 @@ impl dyn Leaf {
 
 /// Returns a number of any element type as an `f64`, or `None` if the value is not a number.
 #[allow(clippy::cast_lossless, reason = "i64 and u64 are rounded")]
-pub(super) fn number(value: &dyn Any) -> Option<f64> {
+pub(crate) fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! number_of {
         (integer $number:expr) => {
             $number as f64

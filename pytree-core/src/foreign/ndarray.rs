@@ -1,14 +1,21 @@
-//! Numbers and arrays of ndarray: their elements as bytes, and views of dynamic dimension.
+//! Arrays of ndarray 0.17 as leaves, and arrays and numbers as views of dynamic dimension: the feature `ndarray`.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
-use ndarray::{Array, ArrayD, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
+use ndarray::{Array, ArrayBase, ArrayD, ArrayViewD, ArrayViewMutD, Dimension, IxDyn, RawData};
 use pytree_base::dtype::ElementType;
 
-use super::array_info::{ArrayInfo, Element, FillBytes, LeafError};
-use super::traits::{ArrayLeaf, Leaf, ReadRegion};
+use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::leaf_types::for_each_leaf_type;
+use crate::base::text::{write_bool, write_float};
+use crate::module::field::{HoldsArrays, ParamField, StateField};
+
+use crate::node::leaf::{
+    AnyLeaf, ArrayInfo, ArrayLeaf, Element, Leaf, LeafError, ReadRegion, number,
+};
+use crate::{__leaf_is_pytree, __leaf_methods};
 
 /// Runs a block for each dimension that an array may have, with the type `$dimension`.
 macro_rules! each_dimension {
@@ -103,52 +110,62 @@ impl ArrayInfo {
     }
 }
 
-/// Implements [`Element`] for numbers that are their bytes, where every pattern of bytes is a number.
-macro_rules! plain {
-    ([bool $bool:ident bool] $([$kind:ident $dtype:ident $number:ty])*) => {$(
-        impl Element for $number {
-            const TYPE: ElementType = ElementType::$dtype;
-            fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
-                Ok(bytemuck::cast_slice(elements))
-            }
-            fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
-                let mut elements = vec![Self::default(); count];
-                fill(bytemuck::cast_slice_mut(&mut elements))?;
-                Ok(elements)
-            }
+/// Rewrites the bools and floats in the debug text of an array as in Python. `float` returns the Python text of a word
+/// that is a float, and `None` for any other word.
+fn write_elements(
+    f: &mut impl fmt::Write,
+    array: &str,
+    float: impl Fn(&str) -> Option<String>,
+) -> fmt::Result {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    let mut rest = array;
+    while let Some(start) = rest.find(is_part) {
+        let (before, word) = rest.split_at(start);
+        let (word, after) = word.split_at(word.find(|c| !is_part(c)).unwrap_or(word.len()));
+        f.write_str(before)?;
+        match word {
+            "true" => write_bool(f, true)?,
+            "false" => write_bool(f, false)?,
+            word => match float(word) {
+                Some(written) => f.write_str(&written)?,
+                None => f.write_str(word)?,
+            },
         }
-    )*};
-}
-for_each_leaf_type!([plain]);
-
-impl Element for bool {
-    const TYPE: ElementType = ElementType::Bool;
-    fn bytes_of(elements: &[Self]) -> Result<&[u8], LeafError> {
-        Ok(bytemuck::cast_slice(elements))
+        rest = after;
     }
-    fn filled(count: usize, fill: &mut FillBytes<'_>) -> Result<Vec<Self>, LeafError> {
-        let mut bytes = vec![0; count];
-        fill(&mut bytes)?;
-        Ok(bytes.into_iter().map(|byte| byte != 0).collect())
-    }
+    f.write_str(rest)
 }
 
-impl<T: Element + Leaf> ArrayLeaf for T {
+/// Returns Python's text for a float in an array, given the debug text `word` of the float.
+fn float_text(element: ElementType, word: &str) -> Option<String> {
+    let mut text = String::new();
+    match element {
+        ElementType::F32 => write_float(&mut text, &word.parse::<f32>().ok()?).ok()?,
+        ElementType::F64 => write_float(&mut text, &word.parse::<f64>().ok()?).ok()?,
+        ElementType::BF16 => write_bf16(&mut text, word.parse().ok()?).ok()?,
+        ElementType::F16 => write_f16(&mut text, word.parse().ok()?).ok()?,
+        _ => return None,
+    }
+    Some(text)
+}
+
+impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
+    __leaf_methods!();
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Omits the shape, the strides and the layout, which ndarray's `Debug` writes after the elements.
+        let text = format!("{self:?}");
+        let text = text.split(", shape=[").next().unwrap_or(&text);
+        write_elements(f, text, |word| float_text(T::TYPE, word))
+    }
     #[inline]
-    fn info(&self) -> ArrayInfo<&[usize]> {
-        ArrayInfo {
-            element: Self::TYPE,
-            shape: &[],
-        }
+    fn as_array(&self) -> Option<&dyn ArrayLeaf> {
+        Some(self)
     }
-    fn bytes(&self) -> Result<Cow<'_, [u8]>, LeafError> {
-        Self::bytes_of(std::slice::from_ref(self)).map(Cow::Borrowed)
-    }
-    fn refilled(&self, read: &mut ReadRegion<'_>) -> Result<Box<dyn Leaf>, LeafError> {
-        let elements = Self::filled(1, &mut |bytes| read(&[], bytes))?;
-        Ok(Box::new(elements[0]))
+    fn values(&self) -> Option<Vec<f64>> {
+        self.iter().map(|element| number(element)).collect()
     }
 }
+__leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
 impl<T: Element, D: Dimension + Send + Sync + 'static> ArrayLeaf for Array<T, D> {
     #[inline]
@@ -174,3 +191,34 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> ArrayLeaf for Array<T, D>
         Ok(Box::new(Self::from_shape_vec(self.raw_dim(), elements)?))
     }
 }
+
+impl AnyLeaf {
+    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of type `T`, or an owned
+    /// `ndarray` array of this element type.
+    pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        (self as &dyn Leaf).array_view()
+    }
+
+    /// Returns the leaf as a mutable array; see [`array_view`](#method.array_view).
+    pub fn array_view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
+        (self as &mut dyn Leaf).array_view_mut()
+    }
+
+    /// Replaces the array or number; see [`put_array`](#method.put_array).
+    pub(crate) fn put_array<T: Element>(&mut self, array: ArrayD<T>) -> bool {
+        (self as &mut dyn Leaf).put_array(array)
+    }
+}
+
+/// Allows arrays of floats as parameters.
+macro_rules! parameters {
+    (bool $type:ty) => {};
+    (integer $type:ty) => {};
+    ($float:ident $type:ty) => {
+        impl<D: Dimension + Send + Sync + 'static> ParamField for Array<$type, D> {}
+    };
+    ($([$kind:ident $dtype:ident $type:ty])*) => {$(parameters!($kind $type);)*};
+}
+for_each_leaf_type!([parameters]);
+impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}
+impl<S: RawData, D> HoldsArrays for ArrayBase<S, D> {}
