@@ -142,6 +142,13 @@ const BODIES: &[(&str, Body)] = &[
             updated(w, &halves(&z)[0], i),
         ]
     }),
+    ("windows that move", |i, x, y, w, s| {
+        let half = x.len().div_ceil(2);
+        let window = |x: &Tensor, at: &Tensor| x.dynamic_slice(std::slice::from_ref(at), [half]);
+        let z = updated(x, &(window(y, i) * s), &(1 - i));
+        let sum = window(x, &(i + 1)) + window(&(w - y), i);
+        [z, updated(y, &sum, i)]
+    }),
     ("waiting views of what is updated", |i, x, y, _, s| {
         let [a, b] = halves(x);
         let waiting = a + b;
@@ -389,6 +396,27 @@ fn pairs_of_arithmetic_operations_keep_special_numbers() {
             };
             check(&format!("loop, {shape:?}, {turn}"), looped, &inputs);
         }
+    }
+}
+
+#[test]
+fn windows_of_several_axes_match_slices() {
+    for (dtype, kind) in [DType::F32, DType::BF16, DType::I64, DType::Bool]
+        .into_iter()
+        .zip(0..)
+    {
+        let (x, large) = (numbers(dtype, &[4, 3, 5], 1), numbers(dtype, &[90, 60], 2));
+        let f = move |t: &[Tensor]| {
+            let step = |i: &Tensor, t: Values| {
+                let number = |number: i32| Tensor::from(number);
+                let window = t[0].dynamic_slice(&[i.clone(), number(0), 3 - i], [2, 3, 2]);
+                let x = t[0].dynamic_update_slice(&window, &[2 - i, number(0), i.clone()]);
+                let part = t[1].dynamic_slice(&[i * 40, -i * 7], [3, 2]);
+                vec![x, t[1].dynamic_update_slice(&part, &[i * 30, i + 2])]
+            };
+            repeat(kind, 4, step, t.to_vec())
+        };
+        check(&format!("{dtype:?}"), f, &[x, large]);
     }
 }
 

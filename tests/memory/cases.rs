@@ -399,7 +399,7 @@ fn moved() -> Vec<Case> {
         case("at_indices min", |x, _| x.at_indices(&rows(), 0).min(x.index(ix![..10]))),
         case("at_indices max", |x, _| x.at_indices(&rows(), 0).max(x.index(ix![..10]))),
         case("at_indices set", |x, _| x.at_indices(&rows(), 0).set(x.index(ix![..10]))),
-        case("dynamic_slice", |x, _| x.dynamic_slice(&[Tensor::from(1), Tensor::from(0)], [1000, ROW])),
+        case("dynamic_slice", |x, y| x.dynamic_slice(&[y.index(ix![0, 0]).convert(DType::I32), Tensor::from(0)], [1000, ROW])),
         case("dynamic_update_slice", |x, y| x.dynamic_update_slice(&y.index(ix![..2]), &[Tensor::from(1), Tensor::from(0)])),
         case("one_hot", |x, _| x.index(ix![..8]).one_hot(50, DType::U8)),
         case("full", |x, _| Tensor::full(x.dtype(), x.shape(), 3)),

@@ -1,9 +1,9 @@
-//! Slices and reversals. The submodules hold padding, concatenation and updates.
+//! Slices and reversals. The submodules hold padding, concatenation, windows and updates.
 
 mod concatenate;
 mod pad;
 mod part;
-mod update;
+mod window;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;
 pub(in crate::primitives) use self::part::inserted;
 pub(crate) use self::part::{Slice, slice};
-pub(crate) use self::update::{UpdateSlice, update_slice, window};
+
+pub(crate) use self::window::{DynamicSlice, UpdateSlice, update_slice, window};
 
 /// Reverses the elements along some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

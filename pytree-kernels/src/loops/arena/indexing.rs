@@ -80,6 +80,37 @@ impl Indices {
     }
 }
 
+/// A window of a value, as rows of bytes without gaps.
+struct Window {
+    starts: Vec<Start>,
+    /// The position of each row after the first element of the window.
+    rows: Vec<usize>,
+    /// The bytes of a row.
+    bytes: usize,
+}
+
+/// Where a window begins on an axis.
+struct Start {
+    position: Target<'static, i64>,
+    last: i64,
+    stride: usize,
+}
+
+impl Window {
+    /// Calls a function for each row with its positions in the value and in the window, in bytes.
+    #[inline(always)]
+    fn each(&self, mut call: impl FnMut(usize, usize)) {
+        let start = |start: &Start| {
+            let position = start.position.read().clamp(0, start.last);
+            usize::try_from(position).unwrap_or(0) * start.stride
+        };
+        let first: usize = self.starts.iter().map(start).sum();
+        for (number, row) in self.rows.iter().enumerate() {
+            call(first + row, number * self.bytes);
+        }
+    }
+}
+
 impl Values {
     /// Returns the index, a single i32, of a branch of `cond`.
     pub fn index(&self, place: Place) -> i32 {
@@ -197,50 +228,72 @@ impl Values {
         starts: &[(usize, Place)],
         code: &mut Code,
     ) -> bool {
-        let shape = &info.shape;
-        if starts
-            .iter()
-            .any(|&(_, start)| self.info(start).dtype != DType::I64)
-            || lengths.contains(&0)
-        {
+        let Some(window) = self.window(info, lengths, starts) else {
             return false;
+        };
+        code.forget(place);
+        code.push(move |values| {
+            values.own(place);
+            window.each(|from, at| values.copy_bytes((update, at), (place, from), window.bytes));
+        });
+        true
+    }
+
+    /// Adds the reading of a window of a value, which may be loose; see [`updated`](Self::updated).
+    pub fn windowed(
+        &self,
+        (place, info): (Place, &AbstractArray),
+        (result, lengths): (Place, &[usize]),
+        starts: &[(usize, Place)],
+        code: &mut Code,
+    ) -> bool {
+        let Some(window) = self.window(info, lengths, starts) else {
+            return false;
+        };
+        code.push(move |values| {
+            window.each(|from, at| values.copy_bytes((place, from), (result, at), window.bytes));
+        });
+        true
+    }
+
+    /// Returns a window of a value that begins at the positions of `starts` on these axes. Returns `None` if it has no elements, or if a
+    /// start is not an i64.
+    fn window(
+        &self,
+        info: &AbstractArray,
+        lengths: &[usize],
+        starts: &[(usize, Place)],
+    ) -> Option<Window> {
+        let shape = &info.shape;
+        let is_start = |&(_, start): &(usize, Place)| self.info(start).dtype == DType::I64;
+        if !starts.iter().all(is_start) || lengths.contains(&0) {
+            return None;
         }
+        let bytes = info.dtype.bytes();
         let strides = row_major_strides(shape);
         // Behind the last axis that is not updated as a whole, the elements of both are in the same order without gaps.
         let partial = (0..shape.len())
             .rev()
             .find(|&axis| lengths[axis] != shape[axis]);
         let outer = &lengths[..partial.unwrap_or_default()];
-        let block: usize = lengths[outer.len()..].iter().product();
         let offset = |number: usize| {
             let (mut rest, mut place) = (number, 0);
             for (&length, &stride) in outer.iter().zip(&strides).rev() {
                 place += rest % length * stride;
                 rest /= length;
             }
-            place
+            place * bytes
         };
-        let offsets: Vec<usize> = (0..outer.iter().product()).map(offset).collect();
-        let start = |&(axis, start): &(usize, Place)| {
-            let last = i64::try_from(shape[axis] - lengths[axis]).unwrap_or(i64::MAX);
-            (self.target(start), last, strides[axis])
+        let start = |&(axis, start): &(usize, Place)| Start {
+            position: self.target(start),
+            last: i64::try_from(shape[axis] - lengths[axis]).unwrap_or(i64::MAX),
+            stride: strides[axis] * bytes,
         };
-        let starts: Vec<(Target<'static, i64>, i64, usize)> = starts.iter().map(start).collect();
-        let bytes = info.dtype.bytes();
-        code.forget(place);
-        code.push(move |values| {
-            values.own(place);
-            let start = |(start, last, stride): &(Target<'static, i64>, i64, usize)| {
-                let position = start.read().clamp(0, *last);
-                usize::try_from(position).unwrap_or(0) * stride
-            };
-            let first: usize = starts.iter().map(start).sum();
-            for (number, offset) in offsets.iter().enumerate() {
-                let to = (first + offset) * bytes;
-                values.copy_bytes((update, number * block * bytes), (place, to), block * bytes);
-            }
-        });
-        true
+        Some(Window {
+            starts: starts.iter().map(start).collect(),
+            rows: (0..outer.iter().product()).map(offset).collect(),
+            bytes: lengths[outer.len()..].iter().product::<usize>() * bytes,
+        })
     }
 
     /// Makes sure that nothing else has the memory of a value, so that it may be written.

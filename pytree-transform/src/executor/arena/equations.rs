@@ -23,7 +23,7 @@ use crate::primitives::gather::{Scatter, ScatterAdd, Take};
 use crate::primitives::random::Threefry2x32;
 use crate::primitives::reduce::{ArgExtremum, Reduce, Sum};
 use crate::primitives::shape::{Reshape, Transpose};
-use crate::primitives::slice::{Concatenate, Reverse, Slice, UpdateSlice};
+use crate::primitives::slice::{Concatenate, DynamicSlice, Reverse, Slice, UpdateSlice};
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::Primitive;
@@ -229,9 +229,10 @@ impl Translator {
         }
         let place = |info| target.unwrap_or_else(|| self.values.place(info));
         let places: Vec<Place> = infos.iter().map(place).collect();
-        let is_small = are_fixed || any.is::<Take>() && Values::are_fixed(&infos[0]);
+        let reads_part = any.is::<Take>() || any.is::<DynamicSlice>();
+        let is_small = are_fixed || reads_part && Values::are_fixed(&infos[0]);
         if !is_small || !self.prepared(&**primitive, operands, &inputs, &places, code) {
-            let is_partial = any.is::<Take>() || any.is::<Slice>() || updates(any);
+            let is_partial = reads_part || any.is::<Slice>() || updates(any);
             (are_fixed || is_partial).then_some(())?;
             Self::evaluated(primitive, operands, &places, code);
         }
@@ -250,12 +251,7 @@ impl Translator {
         };
         Values::are_fixed(written.info).then_some(())?;
         let place = self.overwritten(operand, code);
-        let starts = update
-            .axes
-            .iter()
-            .copied()
-            .zip(starts.iter().map(|start| start.place));
-        let starts: Vec<(usize, Place)> = starts.collect();
+        let starts = starts_on(&update.axes, starts);
         let written = (written.place, &written.info.shape[..]);
         self.values
             .updated((place, operand.info), written, &starts, code)
@@ -351,6 +347,10 @@ impl Translator {
             let blocks = take.blocks(&operands[0].info.shape);
             return values.taken(&blocks, inputs[0], inputs[1], result, code);
         }
+        if let Some(window) = any.downcast_ref::<DynamicSlice>() {
+            let starts = starts_on(&window.axes, &operands[1..]);
+            return values.windowed(given(0), (result, &window.sizes), &starts, code);
+        }
         if let Some(scatter) = any.downcast_ref::<ScatterAdd>() {
             let blocks = scatter.take().blocks(&values.info(result).shape);
             let (blocks, places) = ((&blocks, scatter.outside), [inputs[1], inputs[0], result]);
@@ -392,6 +392,12 @@ impl Translator {
             }
         });
     }
+}
+
+/// Returns the axes on which a window is moved, with the places of its starts.
+fn starts_on(axes: &[usize], starts: &[Operand<'_>]) -> Vec<(usize, Place)> {
+    let places = starts.iter().map(|start| start.place);
+    axes.iter().copied().zip(places).collect()
 }
 
 /// Returns whether a primitive only moves elements, to places that depend on shapes.

@@ -344,12 +344,9 @@ impl Block<'_> {
         let zero = self.number_like(position, 0.0);
         let mut sizes = PerAxis::from_slice(stacked.shape());
         sizes[0] = 1;
-        let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![stacked, position];
-        operands.extend((1..stacked.rank()).map(|_| &zero));
-        let slice_sizes = Array64(&sizes);
-        let attributes = format_args!("slice_sizes = {slice_sizes}");
-        let result = AbstractArray::new(stacked.dtype(), &sizes);
-        let part = self.operation("stablehlo.dynamic_slice", &operands, attributes, result);
+        let mut starts: SmallVec<[&Value; 4]> = smallvec::smallvec![position];
+        starts.extend((1..stacked.rank()).map(|_| &zero));
+        let part = self.window(stacked, &starts, &sizes);
         self.reshaped(&part, &stacked.shape()[1..])
     }
 
@@ -368,6 +365,15 @@ impl Block<'_> {
         let mut starts: SmallVec<[&Value; 4]> = smallvec::smallvec![position];
         starts.extend((1..stacked.rank()).map(|_| &zero));
         self.with_window(stacked, &part, &starts)
+    }
+
+    /// Reads the window with the lengths `sizes` that begins at the scalars `starts`.
+    pub(crate) fn window(&mut self, value: &Value, starts: &[&Value], sizes: &[usize]) -> Value {
+        let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![value];
+        operands.extend_from_slice(starts);
+        let attributes = format_args!("slice_sizes = {}", Array64(sizes));
+        let result = AbstractArray::new(value.dtype(), sizes);
+        self.operation("stablehlo.dynamic_slice", &operands, attributes, result)
     }
 
     /// Returns a value with the window that begins at the scalars `starts` replaced by `update`.
