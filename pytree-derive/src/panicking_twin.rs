@@ -1,7 +1,8 @@
 //! `#[panicking_twin]`: generates a function that panics from a function that returns an error.
 //!
 //! The documentation is written once, for the panicking function, which most callers use. The documentation of
-//! the other function is generated: it names the panicking function and the errors.
+//! the other function is generated: it names the panicking function and the errors. Both functions are `#[track_caller]`,
+//! so that a panic and the place of an operation in a recorded function are the user's line.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -63,14 +64,15 @@ fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
     let (value, error) = value_and_error(&signature)?;
     let (scope, call) = call(&signature)?;
     let mut documentation = Documentation::default();
-    let (mut of_twin, mut of_function, mut of_both) = (vec![], vec![], vec![]);
+    let (mut of_twin, mut of_both) = (vec![], vec![]);
     for attribute in attributes {
         match text(&attribute) {
             Some(line) => documentation.push(line),
             None if attribute.path().is_ident("must_use") || is_alias(&attribute) => {
                 of_twin.push(attribute);
             }
-            None if attribute.path().is_ident("track_caller") => of_function.push(attribute),
+            // Both functions get it in any case.
+            None if attribute.path().is_ident("track_caller") => {}
             None => of_both.push(attribute),
         }
     }
@@ -129,7 +131,7 @@ fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
 
         #of_function_documented
         #(#of_both)*
-        #(#of_function)*
+        #[track_caller]
         #visibility #signature #body
     })
 }

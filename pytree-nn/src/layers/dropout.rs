@@ -78,7 +78,6 @@ impl Dropout {
     /// If `x` is not a tensor of floats.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         match self.rate {
             _ if self.mode == Mode::Eval => Ok(x.clone()),

@@ -161,7 +161,6 @@ impl Einsum {
     /// If the axes of `x` do not match the letters, if the bias does not fit, or if the dtypes differ.
     #[shapes(x = "T: float[...]", return = "T[...]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = try_einsum(&self.subscripts, &[x, &self.weight]);
         let y = match (product, &self.bias) {

@@ -120,7 +120,6 @@ impl Embed {
     /// If the indices are not integers, or if an index is out of range.
     #[shapes(indices = "int[*shape]", return = "T[*shape features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
         self.rows(indices)
     }
@@ -159,7 +158,6 @@ impl Embed {
     /// If the length of the last axis of `query` is not the number of features, or if the dtypes differ.
     #[shapes(query = "T[... features]", return = "T[... embeddings]")]
     #[panicking_twin(attend)]
-    #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
         query
             .try_tensordot(&self.embedding, (&[-1], &[1]))

@@ -44,7 +44,6 @@ impl Flatten {
     /// # Panics
     /// If `x` has fewer than `kept` axes.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         if x.rank() < self.kept {
             return Err(InputError::input(

@@ -73,7 +73,6 @@ impl GatedMlp {
     /// If the length of the last axis of `x` is not the number of features, or if the dtypes differ.
     #[shapes(x = "T[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let gate = self.activation.apply(&self.gate.try_forward(x)?);
         self.down.try_forward(&(gate * self.up.try_forward(x)?))

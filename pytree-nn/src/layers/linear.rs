@@ -116,7 +116,6 @@ impl Linear {
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[shapes(x = "T[... in]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         with_bias("Linear", x.try_matmul(&self.weight), self.bias.as_ref())
     }

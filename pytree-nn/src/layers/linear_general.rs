@@ -176,7 +176,6 @@ impl LinearGeneral {
     /// differ.
     #[shapes(x = "T: float[...]", return = "T[...]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (batch, summed) = (self.batch_axes, self.axes.len());
         let axes = positions(x, &self.axes).unwrap_or_default();

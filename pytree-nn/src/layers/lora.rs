@@ -123,7 +123,6 @@ impl<M: Model> Lora<M> {
     /// - If `rank` is 0, or greater than the number of rows or columns of a matrix.
     /// - If there is no stream to draw from.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(
         model: &M,
         filter: &Filter,
@@ -206,7 +205,6 @@ impl<M: Model + Forward> Lora<M> {
     /// # Panics
     /// If `x` does not fit the model, or if the shape of an adapter does not fit its matrix.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let adapt = adapt(&self.adapters, self.scale);
         with_rewritten(&mut self.model, adapt, |model| model.try_forward(x))

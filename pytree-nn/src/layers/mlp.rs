@@ -70,7 +70,6 @@ impl Mlp {
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut x = x.clone();
         for (position, layer) in self.layers.iter().enumerate() {

@@ -149,7 +149,6 @@ impl Pool {
     /// axis of the window, or if `x` is not a tensor of floats.
     #[shapes(x = "T: float[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let pooling = Pooling::new(&self.window)
             .strides(&self.strides)

@@ -53,7 +53,6 @@ impl PRelu {
     /// If `x` is not a tensor of floats.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let slope = self.negative_slope.convert(x.dtype());
         x.greater_equal(0.0)

@@ -78,7 +78,6 @@ impl Sequential {
     /// Returns the error of the layer, with the path of the layer. A layer that implements only `forward` panics and
     /// returns no error.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut x = x.clone();
         for (position, layer) in self.layers.iter_mut().enumerate() {

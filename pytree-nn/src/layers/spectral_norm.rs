@@ -109,7 +109,6 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// If the filter selects no weight, has an unknown path, or selects a parameter with at least two axes whose field
     /// declares no roles, or if there is no stream to draw from.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(model: &M, filter: &Filter, rngs: &mut Rngs) -> Result<Self, WrapError> {
         let mut states = Vec::new();
         for (path, weight, layout) in selected_matrices("normalise weights", model, filter)? {
@@ -139,7 +138,6 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// # Panics
     /// If `x` does not fit the layer.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut states = self.states.clone();
         let (steps, epsilon) = (self.steps, self.epsilon);

@@ -206,7 +206,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// or infinite.
     #[doc(alias = "optax.inject_hyperparams")]
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate | InfiniteRate)]
-    #[track_caller]
     pub fn try_set_learning_rate(
         &mut self,
         rate: impl Into<Schedule>,
@@ -243,7 +242,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// If no transformation of the chain has a hyper-parameter of this name, if the value is a tensor that is not a scalar
     /// of floats, or if it is known and out of range.
     #[panicking_twin(set_hyperparameter, Hyperparameter)]
-    #[track_caller]
     pub fn try_set_hyperparameter(
         &mut self,
         name: &str,
@@ -275,7 +273,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         "optax.apply_updates"
     ))]
     #[panicking_twin(update)]
-    #[track_caller]
     pub fn try_update(
         &mut self,
         model: &mut M,

@@ -104,7 +104,6 @@ impl Tensor {
     #[doc(alias("jnp.tril", "torch.tril"))]
     #[must_use]
     #[panicking_twin(tril, Shape)]
-    #[track_caller]
     pub fn try_tril(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the lower triangle of", self, Comparison::Le, offset)
     }
@@ -125,7 +124,6 @@ impl Tensor {
     #[doc(alias("jnp.triu", "torch.triu"))]
     #[must_use]
     #[panicking_twin(triu, Shape)]
-    #[track_caller]
     pub fn try_triu(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the upper triangle of", self, Comparison::Ge, offset)
     }
@@ -146,7 +144,6 @@ impl Tensor {
     #[doc(alias("jnp.diagonal", "torch.diagonal"))]
     #[must_use]
     #[panicking_twin(diagonal, Axis | Shape)]
-    #[track_caller]
     pub fn try_diagonal(
         &self,
         offset: isize,
@@ -182,7 +179,6 @@ impl Tensor {
     #[doc(alias("jnp.trace", "torch.trace"))]
     #[must_use]
     #[panicking_twin(trace, Shape | DType)]
-    #[track_caller]
     pub fn try_trace(&self) -> Result<Self, TensorError> {
         let _called = called("take the trace of");
         needs_matrix("take the trace of", self)?;
@@ -207,7 +203,6 @@ impl Tensor {
     #[doc(alias("jnp.diag", "torch.diag"))]
     #[must_use]
     #[panicking_twin(diag, Shape)]
-    #[track_caller]
     pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
         if self.rank() != 1 {
             return Err(TensorError::shape(

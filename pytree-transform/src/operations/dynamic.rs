@@ -102,7 +102,6 @@ impl Tensor {
     #[doc(alias = "lax.dynamic_slice")]
     #[must_use]
     #[panicking_twin(dynamic_slice, Shape)]
-    #[track_caller]
     pub fn try_dynamic_slice(
         &self,
         starts: &[Self],
@@ -134,7 +133,6 @@ impl Tensor {
     #[doc(alias = "lax.dynamic_update_slice")]
     #[must_use]
     #[panicking_twin(dynamic_update_slice, Shape | DType)]
-    #[track_caller]
     pub fn try_dynamic_update_slice(
         &self,
         update: &Self,

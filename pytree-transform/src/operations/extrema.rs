@@ -107,7 +107,6 @@ impl Tensor {
     #[doc(alias("jnp.argmax", "torch.argmax"))]
     #[must_use]
     #[panicking_twin(argmax, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
         argument_of(Extremum::Max, self, axis)
@@ -125,7 +124,6 @@ impl Tensor {
     /// ```
     #[must_use]
     #[panicking_twin(argmax_keep, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmax_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
         let positions = argument_of(Extremum::Max, self, axis)?;
@@ -146,7 +144,6 @@ impl Tensor {
     #[doc(alias("jnp.argmin", "torch.argmin"))]
     #[must_use]
     #[panicking_twin(argmin, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmin(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
         argument_of(Extremum::Min, self, axis)
@@ -164,7 +161,6 @@ impl Tensor {
     /// ```
     #[must_use]
     #[panicking_twin(argmin_keep, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmin_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
         let positions = argument_of(Extremum::Min, self, axis)?;

@@ -63,7 +63,6 @@ impl Tensor {
     /// ```
     #[must_use]
     #[panicking_twin(sum_where, Shape | DType)]
-    #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
         let _called = called("sum_where");
         check_mask("sum_where", self, mask)?;
@@ -101,7 +100,6 @@ impl Tensor {
     /// ```
     #[must_use]
     #[panicking_twin(mean_where, Shape | DType)]
-    #[track_caller]
     pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
         let _called = called_with_floats("mean_where", self)?;
         check_mask("mean_where", self, mask)?;
@@ -131,7 +129,6 @@ impl Tensor {
     #[doc(alias = "jnp.average")]
     #[must_use]
     #[panicking_twin(weighted_mean, Shape | DType)]
-    #[track_caller]
     pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
         let _called = called_with_floats("weighted_mean", self)?;
         check_same_shape("weighted_mean", self, weights)?;

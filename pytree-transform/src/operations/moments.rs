@@ -148,7 +148,6 @@ impl Tensor {
     #[doc(alias("jnp.var", "torch.var"))]
     #[must_use]
     #[panicking_twin(variance_with, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_variance_with(
         &self,
         axes: impl TensorAxes,
@@ -172,7 +171,6 @@ impl Tensor {
     #[doc(alias("jnp.std", "torch.std"))]
     #[must_use]
     #[panicking_twin(standard_deviation_with, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_standard_deviation_with(
         &self,
         axes: impl TensorAxes,

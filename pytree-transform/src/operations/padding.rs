@@ -49,7 +49,6 @@ impl Tensor {
     #[doc(alias("jnp.pad", "lax.pad", "F.pad"))]
     #[must_use]
     #[panicking_twin(pad)]
-    #[track_caller]
     pub fn try_pad<P: PadWidths>(
         &self,
         value: impl Operand,
@@ -75,7 +74,6 @@ impl Tensor {
     #[doc(alias("jnp.flip", "lax.rev", "torch.flip"))]
     #[must_use]
     #[panicking_twin(reverse, Axis | Shape)]
-    #[track_caller]
     pub fn try_reverse(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         let axes = axes_of("reverse", self.info(), axes.axes())?;
         slice::reverse(self, &axes)

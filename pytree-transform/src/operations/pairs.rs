@@ -32,7 +32,6 @@ macro_rules! binary_methods {
             /// Panics if the dtypes differ or the shapes do not broadcast.
             #[must_use]
             #[panicking_twin($name)]
-            #[track_caller]
             pub fn $try_name(&self, other: impl Operand) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));
                 $function($operation, self, &other.beside(self)?)
@@ -126,7 +125,6 @@ impl Tensor {
     #[doc(alias("jnp.divide", "lax.div", "torch.div"))]
     #[must_use]
     #[panicking_twin(divide)]
-    #[track_caller]
     pub fn try_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("divide");
         check_quotient(&other, self)?;
@@ -146,7 +144,6 @@ impl Tensor {
     #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
     #[must_use]
     #[panicking_twin(floor_divide)]
-    #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
@@ -190,7 +187,6 @@ impl Tensor {
     #[doc(alias("jnp.remainder", "torch.remainder"))]
     #[must_use]
     #[panicking_twin(remainder)]
-    #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
         let other = &other.beside(self)?;
@@ -228,7 +224,6 @@ impl Tensor {
     #[doc(alias("jnp.hypot", "torch.hypot"))]
     #[must_use]
     #[panicking_twin(hypot)]
-    #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
         let other = &other.beside(self)?;
@@ -259,7 +254,6 @@ impl Tensor {
     #[doc(alias("jnp.heaviside", "torch.heaviside"))]
     #[must_use]
     #[panicking_twin(heaviside)]
-    #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
         let at_zero = &at_zero.beside(self)?;
@@ -313,7 +307,6 @@ impl Tensor {
     #[doc(alias = "lax.clamp")]
     #[must_use]
     #[panicking_twin(clamp, composed)]
-    #[track_caller]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");
         let (low, high) = (low.beside(self)?, high.beside(self)?);
@@ -380,7 +373,6 @@ impl Tensor {
     #[doc(alias("jnp.where", "lax.select", "torch.where", "torch.Tensor.masked_fill"))]
     #[must_use]
     #[panicking_twin(select)]
-    #[track_caller]
     pub fn try_select(
         &self,
         on_true: impl Operand,

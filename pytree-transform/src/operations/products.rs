@@ -25,7 +25,6 @@ impl Tensor {
     #[doc(alias("jnp.matmul", "torch.matmul", "torch.mm", "torch.bmm"))]
     #[must_use]
     #[panicking_twin(matmul, Shape | DType)]
-    #[track_caller]
     pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> {
         let _called = called("matmul");
         check(self, right)?;

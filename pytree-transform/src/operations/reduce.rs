@@ -134,7 +134,6 @@ macro_rules! reductions {
             #[doc = $when]
             #[must_use]
             #[panicking_twin($name, Shape | DType)]
-            #[track_caller]
             pub fn $try_name(&self) -> Result<Self, TensorError> {
                 $reduce(self, &all_axes(self))
             }
@@ -149,7 +148,6 @@ macro_rules! reductions {
             #[doc = $when]
             #[must_use]
             #[panicking_twin($name, Axis | Shape | DType)]
-            #[track_caller]
             pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
                 let axes = axes_of($operation, self.info(), axes.axes())?;
                 let reduced = $reduce(self, &axes)?;

@@ -42,7 +42,6 @@ impl Tensor {
     #[doc(alias("jnp.roll", "torch.roll"))]
     #[must_use]
     #[panicking_twin(roll, Axis)]
-    #[track_caller]
     pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("roll");
         let axis = axis_of("roll", self.info(), axis)?;
@@ -113,7 +112,6 @@ impl Tensor {
     #[doc(alias("jnp.repeat", "torch.repeat_interleave"))]
     #[must_use]
     #[panicking_twin(repeat, Axis)]
-    #[track_caller]
     pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("repeat");
         let axis = axis_of("repeat", self.info(), axis)?;
@@ -143,7 +141,6 @@ impl Tensor {
     #[doc(alias("jnp.split", "torch.chunk"))]
     #[must_use]
     #[panicking_twin(split, Axis | Shape)]
-    #[track_caller]
     pub fn try_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("split", self.info(), axis)?;
         let length = self.shape()[place];
@@ -176,7 +173,6 @@ impl Tensor {
     #[doc(alias("jnp.array_split", "torch.tensor_split"))]
     #[must_use]
     #[panicking_twin(array_split, Axis | Shape)]
-    #[track_caller]
     pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("array_split", self.info(), axis)?;
         if parts == 0 {
@@ -221,7 +217,6 @@ impl Tensor {
     #[doc(alias("jnp.split", "torch.split"))]
     #[must_use]
     #[panicking_twin(split_at, Axis | Shape)]
-    #[track_caller]
     pub fn try_split_at(
         &self,
         positions: impl AsRef<[usize]>,
@@ -260,7 +255,6 @@ impl Tensor {
     #[doc(alias("jnp.swapaxes", "torch.Tensor.transpose"))]
     #[must_use]
     #[panicking_twin(swap_axes, Axis)]
-    #[track_caller]
     pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
         let first = axis_of("swap axes of", self.info(), axis1)?;
         let second = axis_of("swap axes of", self.info(), axis2)?;
@@ -321,7 +315,6 @@ impl Tensor {
     #[doc(alias("jnp.meshgrid", "torch.meshgrid"))]
     #[must_use]
     #[panicking_twin(meshgrid, Shape)]
-    #[track_caller]
     pub fn try_meshgrid(tensors: &[impl Borrow<Self>]) -> Result<Vec<Self>, TensorError> {
         let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
         if tensors.iter().any(|tensor| tensor.rank() != 1) {

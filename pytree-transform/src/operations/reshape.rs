@@ -167,7 +167,6 @@ impl Tensor {
     #[doc(alias("jnp.reshape", "torch.reshape", "torch.Tensor.view"))]
     #[must_use]
     #[panicking_twin(reshape, Shape)]
-    #[track_caller]
     pub fn try_reshape(&self, shape: impl NewShape) -> Result<Self, TensorError> {
         let shape = resolved(self.len(), &shape.lengths().0)
             .map_err(|mistake| mistake.error("reshape", &[self.info()]))?;

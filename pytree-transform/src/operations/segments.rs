@@ -71,7 +71,6 @@ impl Tensor {
     #[doc(alias("jax.ops.segment_sum", "torch.scatter_add"))]
     #[must_use]
     #[panicking_twin(segment_sum, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_sum(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_sum", self, indices, segments, 0.0)?;
         start.at_indices(&indices, 0).try_add(self)
@@ -92,7 +91,6 @@ impl Tensor {
     #[doc(alias = "jax.ops.segment_prod")]
     #[must_use]
     #[panicking_twin(segment_prod, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_prod(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_prod", self, indices, segments, 1.0)?;
         start.at_indices(&indices, 0).try_multiply(self)
@@ -113,7 +111,6 @@ impl Tensor {
     #[doc(alias = "jax.ops.segment_max")]
     #[must_use]
     #[panicking_twin(segment_max, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_max(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_max", self, indices, segments, f64::NEG_INFINITY)?;
         start.at_indices(&indices, 0).try_max(self)
@@ -134,7 +131,6 @@ impl Tensor {
     #[doc(alias = "jax.ops.segment_min")]
     #[must_use]
     #[panicking_twin(segment_min, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_min(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_min", self, indices, segments, f64::INFINITY)?;
         start.at_indices(&indices, 0).try_min(self)

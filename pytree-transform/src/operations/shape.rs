@@ -45,7 +45,6 @@ impl Tensor {
     #[doc(alias("jnp.transpose", "torch.permute"))]
     #[must_use]
     #[panicking_twin(transpose, Axis | Shape)]
-    #[track_caller]
     pub fn try_transpose(&self, permutation: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let permutation = axes_of("transpose", self.info(), permutation.as_ref())?;
         shape::transpose(self, &permutation)
@@ -64,7 +63,6 @@ impl Tensor {
     #[doc(alias("jnp.moveaxis", "torch.movedim"))]
     #[must_use]
     #[panicking_twin(move_axis, Axis)]
-    #[track_caller]
     pub fn try_move_axis(&self, from: isize, to: isize) -> Result<Self, TensorError> {
         let from = axis_of("move an axis of", self.info(), from)?;
         let to = axis_of("move an axis of", self.info(), to)?;
@@ -88,7 +86,6 @@ impl Tensor {
     #[doc(alias("jnp.expand_dims", "torch.unsqueeze"))]
     #[must_use]
     #[panicking_twin(expand_dims, Shape)]
-    #[track_caller]
     pub fn try_expand_dims(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         expand_dims(self, axes.axes())
     }
@@ -108,7 +105,6 @@ impl Tensor {
     #[doc(alias("jnp.squeeze", "torch.squeeze"))]
     #[must_use]
     #[panicking_twin(squeeze, Axis | Shape)]
-    #[track_caller]
     pub fn try_squeeze(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         squeeze(self, axes.axes())
     }
@@ -127,7 +123,6 @@ impl Tensor {
     #[doc(alias("jnp.broadcast_to", "torch.Tensor.expand"))]
     #[must_use]
     #[panicking_twin(broadcast_to, Shape)]
-    #[track_caller]
     pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
         broadcast_to(self, shape.as_ref())
     }
@@ -148,7 +143,6 @@ impl Tensor {
     #[doc(alias("jnp.stack", "torch.stack"))]
     #[must_use]
     #[panicking_twin(stack, Shape | DType)]
-    #[track_caller]
     pub fn try_stack(tensors: &[impl Borrow<Self>], axis: isize) -> Result<Self, TensorError> {
         let _called = called("stack");
         let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
@@ -192,7 +186,6 @@ impl Tensor {
     #[doc(alias("jnp.concatenate", "torch.cat"))]
     #[must_use]
     #[panicking_twin(concatenate, Shape | DType | Axis)]
-    #[track_caller]
     pub fn try_concatenate(
         tensors: &[impl Borrow<Self>],
         axis: isize,

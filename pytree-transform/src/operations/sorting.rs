@@ -33,7 +33,6 @@ impl Tensor {
     #[doc(alias("jnp.sort", "torch.sort"))]
     #[must_use]
     #[panicking_twin(sort, Axis)]
-    #[track_caller]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("sort");
         sort(Sorted::Elements, self, axis_of("sort", self.info(), axis)?)
@@ -53,7 +52,6 @@ impl Tensor {
     #[doc(alias("jnp.argsort", "torch.argsort"))]
     #[must_use]
     #[panicking_twin(argsort, Axis)]
-    #[track_caller]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
         sort(
             Sorted::Positions,
@@ -79,7 +77,6 @@ impl Tensor {
     #[doc(alias("lax.top_k", "torch.topk"))]
     #[must_use]
     #[panicking_twin(top_k, Axis | Shape)]
-    #[track_caller]
     pub fn try_top_k(&self, k: usize) -> Result<(Self, Self), TensorError> {
         let axis = axis_of("top_k", self.info(), -1)?;
         let length = self.shape()[axis];
@@ -115,7 +112,6 @@ impl Tensor {
     #[doc(alias("jnp.take_along_axis", "torch.gather"))]
     #[must_use]
     #[panicking_twin(take_along_axis, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_take_along_axis(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
         let place = axis_of("take along an axis of", self.info(), axis)?;
         let others = |tensor: &Self| {
@@ -165,7 +161,6 @@ impl Tensor {
     #[doc(alias("jnp.searchsorted", "torch.searchsorted"))]
     #[must_use]
     #[panicking_twin(searchsorted, Shape | DType)]
-    #[track_caller]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
         let _called = called("searchsorted");
         if self.rank() != 1 {

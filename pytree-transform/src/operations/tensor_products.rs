@@ -43,7 +43,6 @@ impl Tensor {
     #[doc(alias = "lax.dot_general")]
     #[must_use]
     #[panicking_twin(dot_general, Shape | Axis | DType)]
-    #[track_caller]
     pub fn try_dot_general(
         &self,
         other: &Self,
@@ -87,7 +86,6 @@ impl Tensor {
     #[doc(alias("jnp.tensordot", "torch.tensordot"))]
     #[must_use]
     #[panicking_twin(tensordot, Shape | Axis | DType)]
-    #[track_caller]
     pub fn try_tensordot(
         &self,
         other: &Self,
@@ -117,7 +115,6 @@ impl Tensor {
     #[doc(alias("jnp.dot", "torch.dot"))]
     #[must_use]
     #[panicking_twin(dot, Shape | DType)]
-    #[track_caller]
     pub fn try_dot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("dot");
         if self.rank() == 0 || other.rank() == 0 {
@@ -141,7 +138,6 @@ impl Tensor {
     #[doc(alias("jnp.outer", "torch.outer"))]
     #[must_use]
     #[panicking_twin(outer, DType)]
-    #[track_caller]
     pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("outer");
         let (left, right) = (self.flatten(), other.flatten());
@@ -169,7 +165,6 @@ impl Tensor {
     #[doc(alias("jnp.inner", "torch.inner"))]
     #[must_use]
     #[panicking_twin(inner, Shape | DType)]
-    #[track_caller]
     pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("inner");
         match (self.rank().checked_sub(1), other.rank().checked_sub(1)) {
@@ -192,7 +187,6 @@ impl Tensor {
     #[doc(alias("jnp.vdot", "torch.vdot"))]
     #[must_use]
     #[panicking_twin(vdot, Shape | DType)]
-    #[track_caller]
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("vdot");
         if self.len() != other.len() {
@@ -221,7 +215,6 @@ impl Tensor {
     #[doc(alias("jnp.kron", "torch.kron"))]
     #[must_use]
     #[panicking_twin(kron, DType)]
-    #[track_caller]
     pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("kron");
         let rank = self.rank().max(other.rank());

@@ -93,7 +93,6 @@ pub struct AttentionOptions {
     return = "T[*batch queries heads value_dim]"
 )]
 #[panicking_twin(dot_product_attention)]
-#[track_caller]
 pub fn try_dot_product_attention(
     query: &Tensor,
     key: &Tensor,

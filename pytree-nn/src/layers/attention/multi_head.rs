@@ -202,7 +202,6 @@ impl MultiHeadAttention {
     /// has too little room, the method returns NaNs and does not panic.
     #[shapes(x = "T: float[*batch tokens _]", return = "T[*batch tokens _]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.attend_to_self(x, None)
     }
@@ -220,7 +219,6 @@ impl MultiHeadAttention {
         return = "T[*batch tokens _]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.attend_to_self(x, Some(mask))
     }
@@ -242,7 +240,6 @@ impl MultiHeadAttention {
         return = "T[*batch queries _]"
     )]
     #[panicking_twin(attend)]
-    #[track_caller]
     pub fn try_attend(
         &mut self,
         query: &Tensor,

@@ -80,7 +80,6 @@ impl LearnedPositions {
     /// does not panic.
     #[shapes(x = "T[*batch tokens features]", return = "T[*batch tokens features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.added(x)
     }
@@ -142,7 +141,6 @@ impl SinusoidalPositions {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.added(x)
     }

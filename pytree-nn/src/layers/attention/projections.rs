@@ -60,7 +60,6 @@ impl HeadProjection {
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[shapes(x = "T[... in]", return = "T[... heads head_dim]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = x.try_tensordot(&self.weight, (&[-1], &[0]));
         with_bias("HeadProjection", product, self.bias.as_ref())
@@ -108,7 +107,6 @@ impl OutputProjection {
     /// If the last two axes of `x` do not match the weight, or if the dtypes differ.
     #[shapes(x = "T[... heads head_dim]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = x.try_tensordot(&self.weight, (&[-2, -1], &[0, 1]));
         with_bias("OutputProjection", product, self.bias.as_ref())

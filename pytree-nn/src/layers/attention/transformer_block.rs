@@ -193,7 +193,6 @@ impl TransformerBlock {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -209,7 +208,6 @@ impl TransformerBlock {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

@@ -138,7 +138,6 @@ impl Conv {
     /// differ.
     #[shapes(x = "T: float[... _]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (flat, batch) = with_one_batch_axis(CONV, x, self.strides.len())?;
         self.check_features(x)?;

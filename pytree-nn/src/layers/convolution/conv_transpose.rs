@@ -143,7 +143,6 @@ impl ConvTranspose {
     /// differ.
     #[shapes(x = "T[... in]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (x, batch) = with_one_batch_axis(CONV_TRANSPOSE, x, self.strides.len())?;
         let padding = match &self.padding {

@@ -96,7 +96,6 @@ impl GroupNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*batch features]", return = "T[*batch features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -113,7 +112,6 @@ impl GroupNorm {
         return = "T[*batch features]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

@@ -83,7 +83,6 @@ impl InstanceNorm {
     /// If the number of features or the dtype of `x` is wrong, or if `x` has no spatial axis.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -96,7 +95,6 @@ impl InstanceNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

@@ -83,7 +83,6 @@ impl LayerNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
@@ -96,7 +95,6 @@ impl LayerNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))
     }
@@ -181,7 +179,6 @@ impl RmsNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
@@ -194,7 +191,6 @@ impl RmsNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))
     }

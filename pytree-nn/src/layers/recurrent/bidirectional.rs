@@ -58,7 +58,6 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
     /// # Panics
     /// If `x` has no time axis, or does not fit the cells.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         match self.try_run(x, None, None) {
             Ok((_, outputs)) => Ok(outputs),
@@ -72,7 +71,6 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
     /// # Panics
     /// In the same cases as [`Rnn::run`].
     #[panicking_twin(run)]
-    #[track_caller]
     #[allow(clippy::type_complexity, reason = "the carry is that of two cells")]
     pub fn try_run(
         &self,

@@ -95,7 +95,6 @@ impl GruCell {
         return = ("T[*batch hidden]", "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }

@@ -95,7 +95,6 @@ impl LstmCell {
         return = (("T[*batch hidden]", "T[*batch hidden]"), "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     #[allow(clippy::type_complexity, reason = "the carry of this cell is a pair")]
     pub fn try_step(
         &self,

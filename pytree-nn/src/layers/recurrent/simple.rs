@@ -85,7 +85,6 @@ impl SimpleCell {
         return = ("T[*batch hidden]", "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }

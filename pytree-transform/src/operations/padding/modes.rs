@@ -60,7 +60,6 @@ impl Tensor {
     #[doc(alias("jnp.pad", "F.pad"))]
     #[must_use]
     #[panicking_twin(pad_mode, Shape | DType)]
-    #[track_caller]
     pub fn try_pad_mode(
         &self,
         mode: PadMode,
