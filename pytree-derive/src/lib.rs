@@ -14,6 +14,7 @@ mod axes;
 mod check;
 mod collection;
 mod debug_print;
+mod defaults;
 mod errors;
 mod expand;
 mod fallback;
@@ -178,6 +179,14 @@ pub fn shaped(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn facade_shaped(input: TokenStream) -> TokenStream {
     shapes::closure(input.into(), Entry::Facade).into()
+}
+
+/// Implements `Default` for a struct of options. `#[default(value)]` gives the default of a field. A field without this
+/// attribute has the default of its type. Only the crates of pytree use this derive.
+#[doc(hidden)]
+#[proc_macro_derive(Defaults, attributes(default))]
+pub fn defaults(input: TokenStream) -> TokenStream {
+    defaults::expand(&parse_macro_input!(input as DeriveInput)).into()
 }
 
 /// Generates a function that panics from a function that returns a `Result`. The panic has the message of the

@@ -2,7 +2,7 @@
 
 use pytree_core::axes::{AxisRole, StaticFields};
 use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
+use pytree_derive::{Defaults, panicking_twin};
 use pytree_transform::{DType, Tensor, try_einsum};
 
 use crate::error::InputError;
@@ -75,27 +75,19 @@ fn bias_roles(fields: &StaticFields<'_>, _: usize) -> Option<Vec<AxisRole>> {
 ///
 /// # Examples
 /// See [`Einsum`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct EinsumOptions {
     /// The shape of the bias. The default is `None`, which means that the layer has no bias.
     pub bias_shape: Option<Vec<usize>>,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros.
+    #[default(Initializer::Zeros)]
     pub bias_init: Initializer,
-}
-
-impl Default for EinsumOptions {
-    fn default() -> Self {
-        Self {
-            bias_shape: None,
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Initializer::Zeros,
-        }
-    }
 }
 
 impl Einsum {

@@ -1,7 +1,7 @@
 //! Embeddings: a table with one vector for each item of a finite set.
 
 use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
+use pytree_derive::{Defaults, panicking_twin};
 use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
@@ -61,25 +61,18 @@ fallible_forward!(Embed);
 /// let embed = Embed::with_options(5, 3, options, &mut Rngs::new(0));
 /// assert_eq!(embed.embedding.dtype(), DType::F64);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct EmbedOptions {
     /// The dtype of the table. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the table. The default is the normal distribution with variance 1 / features.
+    #[default(Initializer::VarianceScaling {
+        scale: 1.0,
+        fan: Fan::Out,
+        distribution: Distribution::Normal,
+    })]
     pub embedding_init: Initializer,
-}
-
-impl Default for EmbedOptions {
-    fn default() -> Self {
-        Self {
-            param_dtype: DType::F32,
-            embedding_init: Initializer::VarianceScaling {
-                scale: 1.0,
-                fan: Fan::Out,
-                distribution: Distribution::Normal,
-            },
-        }
-    }
 }
 
 impl Embed {

@@ -2,7 +2,7 @@
 
 use pytree_core::axes::{AxisRole, StaticFields};
 use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
+use pytree_derive::{Defaults, panicking_twin};
 use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
@@ -78,7 +78,7 @@ fn bias_roles(fields: &StaticFields<'_>, rank: usize) -> Option<Vec<AxisRole>> {
 /// assert_eq!(experts.weight.shape(), [5, 3, 4]);
 /// assert_eq!(experts.forward(&Tensor::ones(DType::F32, [5, 8, 3])).shape(), [5, 8, 4]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct LinearGeneralOptions {
     /// The axes of the input that are summed over. The default is the last n axes of the input, where n is the number
     /// of lengths in `inputs`.
@@ -86,24 +86,15 @@ pub struct LinearGeneralOptions {
     /// The lengths of the batch axes. There are none by default.
     pub batch: Vec<usize>,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The weight is initialized as a matrix `[batch · in, out]`, and then reshaped. The
     /// default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
-}
-
-impl Default for LinearGeneralOptions {
-    fn default() -> Self {
-        Self {
-            axes: None,
-            batch: Vec::new(),
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
 }
 
 impl LinearGeneral {

@@ -2,6 +2,7 @@
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
+use pytree_derive::Defaults;
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
@@ -22,33 +23,26 @@ use crate::schedules::Schedule;
 /// use pytree_nn::{AdamOptions, adam_with};
 /// let adam = adam_with(1e-3, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
 /// ```
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdamOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The weight of the old mean when the running mean of the squared gradients is updated; by default 0.999.
+    #[default(0.999)]
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
+    #[default(1e-8)]
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0. To differentiate through
     /// updates, set a positive number, because the derivative of the root is infinite at 0.
+    #[default(0.0)]
     pub epsilon_root: f64,
     /// The form of the momentum; by default [`Momentum::Classical`]. See [`nadam`] for [`Momentum::Nesterov`].
+    #[default(Momentum::Classical)]
     pub momentum: Momentum,
-}
-
-impl Default for AdamOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            momentum: Momentum::Classical,
-        }
-    }
 }
 
 impl AdamOptions {

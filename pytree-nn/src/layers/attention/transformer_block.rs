@@ -1,7 +1,7 @@
 //! The block of a transformer.
 
 use pytree_core::{Module, Static, shapes};
-use pytree_derive::panicking_twin;
+use pytree_derive::{Defaults, panicking_twin};
 use pytree_transform::Tensor;
 
 use super::multi_head::MultiHeadAttention;
@@ -41,7 +41,7 @@ pub enum NormOrder {
 /// let block = TransformerBlock::with_options(32, 4, options, &mut Rngs::new(0));
 /// assert_eq!(block.mlp.layers[0].weight.shape(), [32, 128]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct TransformerBlockOptions {
     /// The options of the attention. The perceptron has the same `linear` options, and the normalisations have the
     /// `param_dtype` of these options.
@@ -50,28 +50,18 @@ pub struct TransformerBlockOptions {
     /// (Vaswani et al. 2017, section 3.3).
     pub hidden: Option<usize>,
     /// The activation of the perceptron; by default [`Activation::Gelu`], as in GPT-2.
+    #[default(Activation::Gelu)]
     pub activation: Activation,
     /// The probability that a result element is dropped, both after the attention and after the perceptron. By
     /// default, the probability is 0. The rate for attention weights is an option of the attention.
+    #[default(0.0)]
     pub dropout_rate: f64,
     /// Where the block normalises; by default [`NormOrder::Pre`].
+    #[default(NormOrder::Pre)]
     pub norm_order: NormOrder,
     /// The options of both normalisations; by default the defaults of [`LayerNorm`]. The `param_dtype` of these options
     /// is ignored: see `attention`.
     pub norm: NormOptions,
-}
-
-impl Default for TransformerBlockOptions {
-    fn default() -> Self {
-        Self {
-            attention: MultiHeadAttentionOptions::default(),
-            hidden: None,
-            activation: Activation::Gelu,
-            dropout_rate: 0.0,
-            norm_order: NormOrder::Pre,
-            norm: NormOptions::default(),
-        }
-    }
 }
 
 /// Applies self-attention and then a perceptron, and adds the input of each part to its result (Vaswani et al. 2017,
