@@ -195,9 +195,10 @@ pub fn defaults(input: TokenStream) -> TokenStream {
 /// Only the crates of pytree use this attribute: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates
 /// `sort`. The documentation in the source becomes the documentation of `sort`, and has a section `# Panics`. The
 /// documentation of `try_sort` is generated. This documentation lists the error variants `Axis` and `DType`, or repeats
-/// the section `# Errors` of the source. The attributes `#[must_use]` and `#[doc(alias)]` are for `sort` alone, and both
-/// functions are `#[track_caller]`. A function that calls functions that panic is `composed`, as in
-/// `#[panicking_twin(norm, composed, Axis)]`: it returns an error where the system refuses memory to one of them.
+/// the section `# Errors` of the source. The attributes `#[must_use]` and `#[doc(alias)]` are for `sort` alone, which is
+/// `#[must_use]` in any case if it returns `Self`. Both functions are `#[track_caller]`. A function that calls functions
+/// that panic is `composed`, as in `#[panicking_twin(norm, composed, Axis)]`: it returns an error where the system refuses
+/// memory to one of them.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

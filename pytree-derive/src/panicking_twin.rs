@@ -68,15 +68,18 @@ fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
     for attribute in attributes {
         match text(&attribute) {
             Some(line) => documentation.push(line),
-            None if attribute.path().is_ident("must_use") || is_alias(&attribute) => {
-                of_twin.push(attribute);
-            }
+            None if is_must_use(&attribute) || is_alias(&attribute) => of_twin.push(attribute),
             // Both functions get it in any case.
             None if attribute.path().is_ident("track_caller") => {}
             None => of_both.push(attribute),
         }
     }
 
+    // A method that returns a value of its own type changes nothing, so a call without its value does nothing.
+    let is_of_own_type = matches!(value, Type::Path(path) if path.path.is_ident("Self"));
+    if is_of_own_type && !of_twin.iter().any(is_must_use) {
+        of_twin.push(parse_quote!(#[must_use]));
+    }
     let link = |name: &Ident| match scope {
         "" => format!("[`{name}`](fn@{name})"),
         _ => format!("[`{name}`]({scope}{name})"),
@@ -216,6 +219,10 @@ impl Documentation {
         });
         lines
     }
+}
+
+fn is_must_use(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("must_use")
 }
 
 /// Returns whether an attribute is `#[doc(alias = "…")]`, by which the search of rustdoc finds an item. The search shall

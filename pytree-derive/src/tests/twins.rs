@@ -95,6 +95,7 @@ fn an_error_without_variants_is_named() {
         "/// # Panics\n/// If 0.\nfn try_new(size: u8) -> Result<Self, SizeError> { made(size) }",
     );
     assert!(file.contains("/// [`SizeError`] where [`new`](Self::new) panics."));
+    assert!(file.contains("#[must_use]\n#[track_caller]\nfn new(size: u8) -> Self {"));
     assert!(file.contains("match Self::try_new(size) {"));
 }
 

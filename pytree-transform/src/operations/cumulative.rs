@@ -69,7 +69,6 @@ macro_rules! running {
             ///
             /// # Panics
             #[doc = $elements]
-            #[must_use]
             #[panicking_twin($name, composed, Axis | DType)]
             pub fn $try_name(&self, axis: impl Into<RunningAxis>) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));

@@ -105,7 +105,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
     /// ```
     #[doc(alias("jnp.argmax", "torch.argmax"))]
-    #[must_use]
     #[panicking_twin(argmax, Axis | Shape)]
     pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
@@ -122,7 +121,6 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax_keep(-1), Tensor::from([[1], [0]]));
     /// ```
-    #[must_use]
     #[panicking_twin(argmax_keep, Axis | Shape)]
     pub fn try_argmax_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
@@ -142,7 +140,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin(-1), Tensor::from([0, 1]));
     /// ```
     #[doc(alias("jnp.argmin", "torch.argmin"))]
-    #[must_use]
     #[panicking_twin(argmin, Axis | Shape)]
     pub fn try_argmin(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
@@ -159,7 +156,6 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin_keep(-1), Tensor::from([[0], [1]]));
     /// ```
-    #[must_use]
     #[panicking_twin(argmin_keep, Axis | Shape)]
     pub fn try_argmin_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;

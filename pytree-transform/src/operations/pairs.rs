@@ -30,7 +30,6 @@ macro_rules! binary_methods {
             ///
             /// # Panics
             /// Panics if the dtypes differ or the shapes do not broadcast.
-            #[must_use]
             #[panicking_twin($name)]
             pub fn $try_name(&self, other: impl Operand) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));
@@ -123,7 +122,6 @@ impl Tensor {
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
     #[doc(alias("jnp.divide", "lax.div", "torch.div"))]
-    #[must_use]
     #[panicking_twin(divide)]
     pub fn try_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("divide");
@@ -142,7 +140,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).floor_divide(2), Tensor::from([3, -4]));
     /// ```
     #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
-    #[must_use]
     #[panicking_twin(floor_divide)]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
@@ -185,7 +182,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).rem(3), Tensor::from([1, -1]));
     /// ```
     #[doc(alias("jnp.remainder", "torch.remainder"))]
-    #[must_use]
     #[panicking_twin(remainder)]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
@@ -222,7 +218,6 @@ impl Tensor {
     /// assert!((length[1] / 5e200 - 1.0).abs() < 1e-15);
     /// ```
     #[doc(alias("jnp.hypot", "torch.hypot"))]
-    #[must_use]
     #[panicking_twin(hypot)]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
@@ -252,7 +247,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([-2.0, 0.0, 2.0]).heaviside(0.5), Tensor::from([0.0, 0.5, 1.0]));
     /// ```
     #[doc(alias("jnp.heaviside", "torch.heaviside"))]
-    #[must_use]
     #[panicking_twin(heaviside)]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
@@ -305,7 +299,6 @@ impl Tensor {
     /// assert_eq!(slopes, Tensor::from([0.0, 0.0, 1.0, 0.0]));
     /// ```
     #[doc(alias = "lax.clamp")]
-    #[must_use]
     #[panicking_twin(clamp, composed)]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");
@@ -371,7 +364,6 @@ impl Tensor {
     /// assert_eq!(grad(safe_root)(&x), Tensor::from([0.0, 0.25]));
     /// ```
     #[doc(alias("jnp.where", "lax.select", "torch.where", "torch.Tensor.masked_fill"))]
-    #[must_use]
     #[panicking_twin(select)]
     pub fn try_select(
         &self,

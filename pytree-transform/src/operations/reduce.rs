@@ -132,7 +132,6 @@ macro_rules! reductions {
             /// # Panics
             /// Panics if
             #[doc = $when]
-            #[must_use]
             #[panicking_twin($name, Shape | DType)]
             pub fn $try_name(&self) -> Result<Self, TensorError> {
                 $reduce(self, &all_axes(self))
@@ -146,7 +145,6 @@ macro_rules! reductions {
             /// # Panics
             /// Panics if an axis is out of range, if an axis is given twice, or if
             #[doc = $when]
-            #[must_use]
             #[panicking_twin($name, Axis | Shape | DType)]
             pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
                 let axes = axes_of($operation, self.info(), axes.axes())?;

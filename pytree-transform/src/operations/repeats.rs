@@ -40,7 +40,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).roll(1, 0), Tensor::from([4, 1, 2, 3]));
     /// ```
     #[doc(alias("jnp.roll", "torch.roll"))]
-    #[must_use]
     #[panicking_twin(roll, Axis)]
     pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("roll");
@@ -110,7 +109,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).repeat(2, 0), Tensor::from([1, 1, 2, 2]));
     /// ```
     #[doc(alias("jnp.repeat", "torch.repeat_interleave"))]
-    #[must_use]
     #[panicking_twin(repeat, Axis)]
     pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("repeat");
@@ -253,7 +251,6 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).swap_axes(0, -1).shape(), [4, 3, 2]);
     /// ```
     #[doc(alias("jnp.swapaxes", "torch.Tensor.transpose"))]
-    #[must_use]
     #[panicking_twin(swap_axes, Axis)]
     pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
         let first = axis_of("swap axes of", self.info(), axis1)?;

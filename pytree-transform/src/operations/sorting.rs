@@ -31,7 +31,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[3, 1, 2], [0, 5, 4]]).sort(-1), Tensor::from([[1, 2, 3], [0, 4, 5]]));
     /// ```
     #[doc(alias("jnp.sort", "torch.sort"))]
-    #[must_use]
     #[panicking_twin(sort, Axis)]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("sort");
@@ -50,7 +49,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argsort(0), Tensor::from([1, 3, 2, 0]));
     /// ```
     #[doc(alias("jnp.argsort", "torch.argsort"))]
-    #[must_use]
     #[panicking_twin(argsort, Axis)]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
         sort(
@@ -110,7 +108,6 @@ impl Tensor {
     /// assert_eq!(x.take_along_axis(&places, 1), Tensor::from([[20], [30]]));
     /// ```
     #[doc(alias("jnp.take_along_axis", "torch.gather"))]
-    #[must_use]
     #[panicking_twin(take_along_axis, Axis | Shape | DType)]
     pub fn try_take_along_axis(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
         let place = axis_of("take along an axis of", self.info(), axis)?;
@@ -159,7 +156,6 @@ impl Tensor {
     /// assert_eq!(edges.searchsorted(&Tensor::from([0, 3, 9])), Tensor::from([0, 1, 3]));
     /// ```
     #[doc(alias("jnp.searchsorted", "torch.searchsorted"))]
-    #[must_use]
     #[panicking_twin(searchsorted, Shape | DType)]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
         let _called = called("searchsorted");

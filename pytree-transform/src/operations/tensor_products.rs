@@ -41,7 +41,6 @@ impl Tensor {
     /// assert_eq!(product.shape(), [8, 2, 5]);
     /// ```
     #[doc(alias = "lax.dot_general")]
-    #[must_use]
     #[panicking_twin(dot_general, Shape | Axis | DType)]
     pub fn try_dot_general(
         &self,
@@ -84,7 +83,6 @@ impl Tensor {
     /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
     /// ```
     #[doc(alias("jnp.tensordot", "torch.tensordot"))]
-    #[must_use]
     #[panicking_twin(tensordot, Shape | Axis | DType)]
     pub fn try_tensordot(
         &self,
@@ -113,7 +111,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).dot(&x), Tensor::from([5, 11]));
     /// ```
     #[doc(alias("jnp.dot", "torch.dot"))]
-    #[must_use]
     #[panicking_twin(dot, Shape | DType)]
     pub fn try_dot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("dot");
@@ -136,7 +133,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4])), Tensor::from([[3, 4], [6, 8]]));
     /// ```
     #[doc(alias("jnp.outer", "torch.outer"))]
-    #[must_use]
     #[panicking_twin(outer, DType)]
     pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("outer");
@@ -163,7 +159,6 @@ impl Tensor {
     /// assert_eq!(x.inner(&Tensor::from([1, 10])), Tensor::from([21, 43]));
     /// ```
     #[doc(alias("jnp.inner", "torch.inner"))]
-    #[must_use]
     #[panicking_twin(inner, Shape | DType)]
     pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("inner");
@@ -185,7 +180,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2]]).vdot(&Tensor::from([3, 4])), Tensor::from(11));
     /// ```
     #[doc(alias("jnp.vdot", "torch.vdot"))]
-    #[must_use]
     #[panicking_twin(vdot, Shape | DType)]
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("vdot");
@@ -213,7 +207,6 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 10]).kron(&Tensor::from([1, 2])), Tensor::from([1, 2, 10, 20]));
     /// ```
     #[doc(alias("jnp.kron", "torch.kron"))]
-    #[must_use]
     #[panicking_twin(kron, DType)]
     pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("kron");
