@@ -1,24 +1,20 @@
 //! Collectives that send tensors from one example of a batch to another.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::expect_some;
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
 
 use super::processes;
 use super::shared::{Names, check_slices, lower_groups};
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::gather::take;
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis};
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{BatchAxis, Batched, LoweredOne, one};
-use crate::tensor::stablehlo::{Block, Value, table};
+use crate::tensor::primitive::LoweredOne;
+use crate::tensor::stablehlo::table;
 use crate::tensor::trace::axis_length;
 
 /// Sends each example's tensor to another example. An example that receives nothing gets zeros.
