@@ -1,14 +1,11 @@
 //! A linear layer whose product is given as an einsum string.
 
 use pytree_core::axes::{AxisRole, StaticFields};
-use pytree_core::{Module, shapes};
-use pytree_derive::{Defaults, panicking_twin};
-use pytree_transform::{DType, Tensor, try_einsum};
+use pytree_derive::Defaults;
+use pytree_transform::try_einsum;
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const EINSUM: &str = "Einsum";
 

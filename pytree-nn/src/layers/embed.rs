@@ -1,13 +1,9 @@
 //! Embeddings: a table with one vector for each item of a finite set.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::{Defaults, panicking_twin};
-use pytree_transform::{DType, Tensor};
+use pytree_derive::Defaults;
 
-use crate::error::InputError;
 use crate::initializers::{Distribution, Fan, Initializer};
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const EMBED: &str = "Embed";
 

@@ -1,13 +1,10 @@
 //! The linear layer.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::{Defaults, panicking_twin};
-use pytree_transform::{DType, Tensor, TensorError};
+use pytree_derive::Defaults;
+use pytree_transform::TensorError;
 
-use crate::error::InputError;
 use crate::initializers::{Initializer, optional};
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Applies x · weight + bias over the last axis of `x`.
 ///

@@ -1,15 +1,11 @@
 //! A linear layer that sums over several axes of its input.
 
 use pytree_core::axes::{AxisRole, StaticFields};
-use pytree_core::{Module, shapes};
-use pytree_derive::{Defaults, panicking_twin};
-use pytree_transform::{DType, Tensor};
+use pytree_derive::Defaults;
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::positions;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const LINEAR_GENERAL: &str = "LinearGeneral";
 

@@ -1,17 +1,14 @@
 //! Low-rank adapters, which fine-tune a model with few trained parameters.
 
 use pytree_core::kind::Param;
-use pytree_core::{Collection, Filter, Module};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_core::{Collection, Filter};
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
 use crate::layers::matrix_layout::MatrixLayout;
+use crate::layers::prelude::*;
 use crate::layers::rewriting::{WrapError, rewritten, selected_matrices, with_rewritten};
 use crate::model::Model;
-use crate::random::Rngs;
 
 /// The collection of the adapters' parameters. The parent of this collection is [`Param`], which contains all
 /// parameters.

@@ -1,14 +1,8 @@
 //! The multilayer perceptron.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::{Linear, LinearOptions};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// A chain of linear layers with an activation between neighbouring layers.
 ///

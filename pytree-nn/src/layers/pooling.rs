@@ -1,14 +1,11 @@
 //! Pooling: each window along the spatial axes is reduced to one number.
 
-use pytree_core::{Module, Static, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_core::Static;
 use pytree_transform::convolution::Padding;
 use pytree_transform::pooling::{PaddingCount, Pooling};
 
-use crate::error::InputError;
 use crate::layers::convolution::PerAxis;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// How a [`Pool`] reduces a window to one number.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

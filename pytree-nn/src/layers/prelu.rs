@@ -1,11 +1,6 @@
 //! The rectified linear unit with a trained slope.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// Returns x if x ≥ 0, and otherwise x times a trained slope (He et al. 2015, "Delving deep into rectifiers", equation
 /// 1).

@@ -1,11 +1,7 @@
 //! A chain of layers, in which each layer receives the result of the layer before it.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
+use crate::layers::prelude::*;
 
 /// Applies layers one after another. The layers may have different types. Each type implements [`Forward`].
 ///

@@ -1,19 +1,16 @@
 //! Spectral normalisation, which divides a weight by its largest singular value.
 
+use pytree_core::Filter;
 use pytree_core::kind::BatchStat;
-use pytree_core::{Filter, Module};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
 use crate::layers::matrix_layout::MatrixLayout;
 use crate::layers::mode::Mode;
+use crate::layers::prelude::*;
 use crate::layers::rewriting::{WrapError, selected_matrices, with_rewritten};
 use crate::model::Model;
-use crate::random::Rngs;
 
 /// The state of one weight of a [`SpectralNorm`].
 #[derive(Module, Clone, Debug, PartialEq)]

@@ -1,14 +1,6 @@
 //! `AdaDelta`.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{each, running_square_mean, zeros};
-use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
 
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

@@ -1,23 +1,18 @@
 //! Adafactor, which approximates a matrix of mean squares by a row and a column, and stores only this row and column.
 
 use pytree_core::axes::AxisRole;
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree, TreeError, partition};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, DType, Tensor};
+use pytree_core::{TreeError, partition};
 
 use crate::layers::roles_of;
 use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::clip::clip_by_block_rms;
 use crate::optimizers::ema::ema_with;
 use crate::optimizers::error::OptimizerError;
-use crate::optimizers::ranges::{not_negative, strength};
+use crate::optimizers::prelude::*;
+use crate::optimizers::ranges::strength;
 use crate::optimizers::rate::{scale, scale_by_schedule};
-use crate::optimizers::transformation::{
-    Chain, GradientTransformation, Scalar, chain, check_number, differing,
-};
+use crate::optimizers::transformation::{chain, check_number};
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adafactor_with`], with the defaults of `optax.adafactor`.
 #[derive(Clone, Debug, Defaults)]

@@ -1,14 +1,7 @@
 //! `AdaGrad`.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{each, full};
-use crate::optimizers::ranges::not_negative;
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::full;
+use crate::optimizers::prelude::*;
 
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

@@ -1,19 +1,10 @@
 //! Adam and `AdamW`, each also with Nesterov's momentum, and Adam of the rows that have a gradient.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{
-    Corrections, Momentum, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
+use crate::optimizers::moments::{Corrections, Momentum};
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The paper has
 /// the same defaults for `beta1`, `beta2` and `epsilon`.

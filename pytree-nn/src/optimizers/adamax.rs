@@ -1,16 +1,10 @@
 //! Adamax: Adam with the maximum norm.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
-use crate::optimizers::ranges::{below_one, fraction, not_negative};
+use crate::optimizers::moments::correction;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

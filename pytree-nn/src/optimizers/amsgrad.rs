@@ -1,16 +1,7 @@
 //! `AMSGrad`: Adam with the maximum of all mean squares.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{
-    correction, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::correction;
+use crate::optimizers::prelude::*;
 
 /// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the
 /// mean is too small without a correction.

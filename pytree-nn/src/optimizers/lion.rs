@@ -1,19 +1,11 @@
 //! Lion, and gradient descent with the signs of gradients.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::ema::ema_with;
-use crate::optimizers::moments::{each, running_mean, zeros};
-use crate::optimizers::ranges::fraction;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`lion_with`] and [`scale_by_lion`], with the defaults of `optax.lion`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

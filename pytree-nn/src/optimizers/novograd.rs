@@ -1,14 +1,7 @@
 //! `NovoGrad`, which normalises the gradient of each parameter by its running norm.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{deviation, each, zeros};
-use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, check_number, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
+use crate::optimizers::transformation::check_number;
 
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

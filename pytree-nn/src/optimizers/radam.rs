@@ -1,17 +1,9 @@
 //! Rectified Adam, which corrects the updates while the mean square comes from only a few gradients.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
 use crate::optimizers::adam::AdamOptions;
-use crate::optimizers::moments::{
-    Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
+use crate::optimizers::moments::Corrections;
+use crate::optimizers::prelude::*;
 use crate::optimizers::ranges::finite;
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
-use crate::schedules::Schedule;
 
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

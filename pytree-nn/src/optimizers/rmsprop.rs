@@ -1,19 +1,11 @@
 //! `RMSProp`, optionally with a centred denominator, a bias correction, or momentum.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
 use crate::optimizers::amsgrad::BiasCorrection;
-use crate::optimizers::moments::{
-    Momentum, correction, count_update, each, full, plus, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, fraction, not_negative};
+use crate::optimizers::moments::{Momentum, correction, full, plus};
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
 use crate::optimizers::trace;
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, chain, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::transformation::chain;
 
 /// Where [`RmsPropOptions::epsilon`] is added in the denominator.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

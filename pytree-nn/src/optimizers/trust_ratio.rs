@@ -1,17 +1,12 @@
 //! LAMB and LARS, which scale the norm of each update by the norm of its parameter.
 
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::Tensor;
-
 use crate::optimizers::adam::{AdamOptions, scale_by_adam};
 use crate::optimizers::moments::Momentum;
-use crate::optimizers::ranges::not_negative;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
 use crate::optimizers::trace;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, check_number};
+use crate::optimizers::transformation::{chain, check_number};
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`lamb_with`], with the defaults of `optax.lamb`.
 #[derive(Clone, Debug, Defaults)]

@@ -1,16 +1,7 @@
 //! Yogi: Adam with a mean square that changes slowly.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_derive::Defaults;
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{
-    Corrections, Momentum, count_update, deviation, each, full, running_mean,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::{Corrections, Momentum, full};
+use crate::optimizers::prelude::*;
 
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
 #[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]

@@ -1,15 +1,9 @@
 //! The linear maps of attention: from features to heads, and from heads to features.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::scores::Mixed;
-use crate::error::InputError;
 use crate::initializers::optional;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::{LinearOptions, with_bias};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.
 ///

@@ -1,18 +1,15 @@
 //! The block of a transformer.
 
-use pytree_core::{Module, Static, shapes};
-use pytree_derive::{Defaults, panicking_twin};
-use pytree_transform::Tensor;
+use pytree_core::Static;
+use pytree_derive::Defaults;
 
 use super::multi_head::MultiHeadAttention;
 use super::options::{AttentionDirection, MultiHeadAttentionOptions};
-use crate::error::InputError;
 use crate::layers::activation::Activation;
 use crate::layers::dropout::Dropout;
-use crate::layers::forward::fallible_forward;
 use crate::layers::mlp::Mlp;
 use crate::layers::normalization::{LayerNorm, NormOptions};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Where a [`TransformerBlock`] normalises.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

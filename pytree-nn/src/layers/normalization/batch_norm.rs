@@ -1,17 +1,13 @@
 //! Batch normalisation.
 
 use pytree_core::kind::BatchStat;
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{Tensor, axis_size};
+use pytree_transform::axis_size;
 
 use super::statistics::{Normalization, positions};
 use crate::convert_floats::at_least_f32;
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::mode::Mode;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const BATCH_NORM: &str = "BatchNorm";
 

@@ -1,15 +1,10 @@
 //! Normalisation of groups of features.
 
 use pytree_base::bug::expect_some;
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 
 use super::statistics::{CHECKED, Normalization, positions};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const GROUP_NORM: &str = "GroupNorm";
 

@@ -1,14 +1,8 @@
 //! Normalisation of each feature of each example.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::statistics::{Normalization, positions};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const INSTANCE_NORM: &str = "InstanceNorm";
 

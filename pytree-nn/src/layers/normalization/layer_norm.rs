@@ -1,14 +1,8 @@
 //! Normalisation of each example by the statistics of its own features.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::statistics::Normalization;
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.
 /// 2016, equation 3).

@@ -1,13 +1,8 @@
 //! Two recurrent layers, which run in opposite directions.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::cell::RecurrentCell;
 use super::rnn::{Direction, Rnn};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// Applies one cell forward and another cell backward along a sequence, and merges their outputs (Schuster and Paliwal
 /// 1997). By default, the two outputs at each time are concatenated along the last axis.
