@@ -5,6 +5,7 @@ use std::fmt;
 use pytree_base::bug::bug;
 use pytree_base::dtype::{ElementType, NumberKind};
 use pytree_base::for_each_dtype;
+use pytree_base::lists::Joined;
 
 use crate::base::data::Data;
 use crate::base::shape::Shape;
@@ -250,11 +251,7 @@ impl AbstractArray {
 
 impl fmt::Display for AbstractArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.dtype)?;
-        for (position, length) in self.shape.iter().enumerate() {
-            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
-        }
-        f.write_str("]")
+        write!(f, "{}[{}]", self.dtype, Joined(",", &self.shape))
     }
 }
 

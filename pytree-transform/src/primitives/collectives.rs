@@ -19,7 +19,7 @@ use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::reduction::Reduction;
 use smallvec::SmallVec;
 
-use self::shared::{Names, lower_reduction, sum_of_examples, unknown_axis};
+use self::shared::{lower_reduction, names_tuple, sum_of_examples, unknown_axis};
 use crate::base::axis_names::AxisName;
 use crate::primitives::elementwise::compare;
 use crate::primitives::prelude::*;
@@ -143,7 +143,7 @@ impl LinearPrimitive for PSum {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Names(&self.names))
+        write!(f, "axes={}", names_tuple(&self.names))
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -216,7 +216,7 @@ impl Primitive for PMax {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Names(&self.names))
+        write!(f, "axes={}", names_tuple(&self.names))
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -265,7 +265,7 @@ impl Primitive for AxisIndex {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axis_name={}", Names(&self.name))
+        write!(f, "axis_name={}", names_tuple(&self.name))
     }
 
     fn axis_names(&self) -> &[AxisName] {

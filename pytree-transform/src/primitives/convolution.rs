@@ -8,11 +8,12 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::loops::convolution::{self, Axes, Convolution, DimensionNumbers};
 
 use crate::base::error::Mistake;
-use crate::base::text_layout::{Pairs, Tuple};
+use crate::base::text_layout::pairs_tuple;
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::prelude::*;
 use crate::tensor::primitive::Division;
@@ -233,7 +234,7 @@ impl Primitive for Convolution {
             Numbers(&self.numbers),
             self.feature_groups,
             Tuple(&self.input_dilation),
-            Pairs(&self.padding),
+            pairs_tuple(&self.padding),
             Tuple(&self.kernel_dilation),
             Tuple(&self.strides)
         )

@@ -3,12 +3,12 @@
 
 use std::hash::{Hash, Hasher};
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::data::Data;
 use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::create;
 
-use crate::base::text_layout::Tuple;
 use crate::primitives::prelude::*;
 use crate::tensor::device;
 use crate::tensor::scalar::Scalar;

@@ -12,6 +12,7 @@ mod windows;
 
 use std::sync::Arc;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::loops::reduce_window::{self, Window};
 use pytree_kernels::loops::reduction::Extremum;
@@ -20,7 +21,6 @@ use pytree_kernels::loops::sliding::Sliding;
 use self::selection::{Direction, SelectAndAdd};
 use self::windows::{apart, batched, result, write};
 use super::slice::inserted;
-use crate::base::text_layout::Tuple;
 use crate::primitives::create;
 use crate::primitives::prelude::*;
 use crate::tensor::linear_primitive::LinearPrimitive;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::array::row_major_strides;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
 use pytree_kernels::loops::strided::{gather, joined_axes};
 
 use super::create::{Broadcast, broadcast_in_dim, is_identity};
-use crate::base::text_layout::Tuple;
 use crate::primitives::prelude::*;
 use crate::primitives::reduce;
 use crate::tensor::linear_primitive::LinearPrimitive;

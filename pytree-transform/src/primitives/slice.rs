@@ -7,11 +7,11 @@ mod update;
 
 use std::sync::Arc;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::array::row_major_strides;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::strided::gather;
 
-use crate::base::text_layout::Tuple;
 use crate::primitives::prelude::*;
 use crate::primitives::shape::batched_axis;
 use crate::tensor::linear_primitive::LinearPrimitive;

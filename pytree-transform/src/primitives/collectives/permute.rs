@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pytree_base::bug::expect_some;
 
 use super::processes;
-use super::shared::{Names, check_slices, lower_groups};
+use super::shared::{check_slices, lower_groups, names_tuple};
 use crate::base::axis_names::AxisName;
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::gather::take;
@@ -155,7 +155,12 @@ impl LinearPrimitive for PPermute {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
+        write!(
+            f,
+            "axis_name={} perm={:?}",
+            names_tuple(&self.name),
+            self.pairs
+        )
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -246,7 +251,7 @@ impl LinearPrimitive for AllToAll {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "axis_name={names} concat_axis={} split_axis={}",

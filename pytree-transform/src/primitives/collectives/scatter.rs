@@ -6,7 +6,7 @@ use pytree_kernels::base::shape::Shape;
 use smallvec::SmallVec;
 
 use super::processes;
-use super::shared::{Names, check_slices, lower_groups, lower_reduction, sum_of_examples};
+use super::shared::{check_slices, lower_groups, lower_reduction, names_tuple, sum_of_examples};
 use crate::base::axis_names::AxisName;
 use crate::primitives::prelude::*;
 use crate::primitives::shape::{batch_axis_first, move_axis};
@@ -89,7 +89,7 @@ impl LinearPrimitive for ReduceScatter {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "axis_name={names} axis_size={} scatter_dimension={}",
@@ -184,7 +184,7 @@ impl LinearPrimitive for AllGather {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "all_gather_dimension={} axis_name={names} axis_size={}",

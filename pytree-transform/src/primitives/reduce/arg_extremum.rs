@@ -1,10 +1,10 @@
 //! The positions of extrema along an axis.
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::without_axes;
 use pytree_kernels::loops::reduction::{self, Extremum};
 
 use super::axes::{axes_exist, batched_axes, not_empty};
-use crate::base::text_layout::Tuple;
 use crate::primitives::prelude::*;
 use crate::primitives::shape::check_positions;
 use crate::tensor::stablehlo::{Bound, bound};

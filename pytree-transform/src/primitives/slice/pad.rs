@@ -1,5 +1,6 @@
 //! Padding of tensors. Negative padding removes elements.
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::pad::Pad;
 use smallvec::SmallVec;
@@ -174,21 +175,9 @@ impl Primitive for Pad {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("padding_config=(")?;
-        for (axis, ((low, high), interior)) in self
-            .low
-            .iter()
-            .zip(&self.high)
-            .zip(&self.interior)
-            .enumerate()
-        {
-            write!(
-                f,
-                "{}({low}, {high}, {interior})",
-                if axis == 0 { "" } else { ", " }
-            )?;
-        }
-        f.write_str(if self.low.len() == 1 { ",)" } else { ")" })
+        let axes = self.low.iter().zip(&self.high).zip(&self.interior);
+        let axes = axes.map(|((low, high), interior)| format!("({low}, {high}, {interior})"));
+        write!(f, "padding_config={}", Tuple(axes))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Windows of a tensor whose place may be traced.
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::update_slice;
 use smallvec::SmallVec;
 
-use crate::base::text_layout::Tuple;
 use crate::primitives::create::{broadcast_in_dim, iota, known_scalar, or_zeros};
 use crate::primitives::elementwise::{binary, compare};
 use crate::primitives::gather::{Take, take};
