@@ -5,6 +5,7 @@
 //! - [`named!`] declares an enum with the names of its variants.
 //! - [`platform`] is the output and the clock of the program.
 //! - [`span!`] is spans of `tracing`.
+//! - [`lists`] displays lists.
 //! - [`bug`] reports bugs of the library itself.
 //! - [`suggest`] finds the name that a misspelt name most likely means.
 //!
@@ -15,6 +16,7 @@ pub mod dtype;
 #[doc(hidden)]
 pub mod events;
 mod implementations;
+pub mod lists;
 pub mod platform;
 #[cfg(feature = "serde")]
 #[doc(hidden)]

@@ -14,6 +14,7 @@ mod axes;
 mod check;
 mod collection;
 mod debug_print;
+mod defaults;
 mod errors;
 mod expand;
 mod fallback;
@@ -180,15 +181,24 @@ pub fn facade_shaped(input: TokenStream) -> TokenStream {
     shapes::closure(input.into(), Entry::Facade).into()
 }
 
+/// Implements `Default` for a struct of options. `#[default(value)]` gives the default of a field. A field without this
+/// attribute has the default of its type. Only the crates of pytree use this derive.
+#[doc(hidden)]
+#[proc_macro_derive(Defaults, attributes(default))]
+pub fn defaults(input: TokenStream) -> TokenStream {
+    defaults::expand(&parse_macro_input!(input as DeriveInput)).into()
+}
+
 /// Generates a function that panics from a function that returns a `Result`. The panic has the message of the
 /// error and the line of the caller.
 ///
 /// Only the crates of pytree use this attribute: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates
 /// `sort`. The documentation in the source becomes the documentation of `sort`, and has a section `# Panics`. The
 /// documentation of `try_sort` is generated. This documentation lists the error variants `Axis` and `DType`, or repeats
-/// the section `# Errors` of the source. The attributes `#[must_use]` and `#[doc(alias)]` are for `sort` alone. A function
-/// that calls functions that panic is `composed`, as in `#[panicking_twin(norm, composed, Axis)]`: it returns an error where
-/// the system refuses memory to one of them.
+/// the section `# Errors` of the source. The attributes `#[must_use]` and `#[doc(alias)]` are for `sort` alone, which is
+/// `#[must_use]` in any case if it returns `Self`. Both functions are `#[track_caller]`. A function that calls functions
+/// that panic is `composed`, as in `#[panicking_twin(norm, composed, Axis)]`: it returns an error where the system refuses
+/// memory to one of them.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

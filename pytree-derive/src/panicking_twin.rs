@@ -1,7 +1,8 @@
 //! `#[panicking_twin]`: generates a function that panics from a function that returns an error.
 //!
 //! The documentation is written once, for the panicking function, which most callers use. The documentation of
-//! the other function is generated: it names the panicking function and the errors.
+//! the other function is generated: it names the panicking function and the errors. Both functions are `#[track_caller]`,
+//! so that a panic and the place of an operation in a recorded function are the user's line.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -63,18 +64,22 @@ fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
     let (value, error) = value_and_error(&signature)?;
     let (scope, call) = call(&signature)?;
     let mut documentation = Documentation::default();
-    let (mut of_twin, mut of_function, mut of_both) = (vec![], vec![], vec![]);
+    let (mut of_twin, mut of_both) = (vec![], vec![]);
     for attribute in attributes {
         match text(&attribute) {
             Some(line) => documentation.push(line),
-            None if attribute.path().is_ident("must_use") || is_alias(&attribute) => {
-                of_twin.push(attribute);
-            }
-            None if attribute.path().is_ident("track_caller") => of_function.push(attribute),
+            None if is_must_use(&attribute) || is_alias(&attribute) => of_twin.push(attribute),
+            // Both functions get it in any case.
+            None if attribute.path().is_ident("track_caller") => {}
             None => of_both.push(attribute),
         }
     }
 
+    // A method that returns a value of its own type changes nothing, so a call without its value does nothing.
+    let is_of_own_type = matches!(value, Type::Path(path) if path.path.is_ident("Self"));
+    if is_of_own_type && !of_twin.iter().any(is_must_use) {
+        of_twin.push(parse_quote!(#[must_use]));
+    }
     let link = |name: &Ident| match scope {
         "" => format!("[`{name}`](fn@{name})"),
         _ => format!("[`{name}`]({scope}{name})"),
@@ -129,7 +134,7 @@ fn both(arguments: &Arguments, function: Function) -> syn::Result<TokenStream> {
 
         #of_function_documented
         #(#of_both)*
-        #(#of_function)*
+        #[track_caller]
         #visibility #signature #body
     })
 }
@@ -214,6 +219,10 @@ impl Documentation {
         });
         lines
     }
+}
+
+fn is_must_use(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("must_use")
 }
 
 /// Returns whether an attribute is `#[doc(alias = "…")]`, by which the search of rustdoc finds an item. The search shall

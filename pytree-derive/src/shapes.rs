@@ -91,9 +91,7 @@ fn of_function(
         }
     }
     let name = signature.ident.unraw().to_string();
-    let is_tracked = attributes
-        .iter()
-        .any(|attribute| attribute.path().is_ident("track_caller"));
+    let is_tracked = attributes.iter().any(is_tracking);
     let called = Called {
         path: Root::new(entry, arguments.renamed.as_ref()),
         root: Root::alias(),
@@ -116,6 +114,12 @@ fn of_function(
             #checked
         }
     })
+}
+
+/// Returns whether an attribute makes the function `#[track_caller]`.
+fn is_tracking(attribute: &Attribute) -> bool {
+    let last = attribute.path().segments.last();
+    last.is_some_and(|name| name.ident == "track_caller" || name.ident == "panicking_twin")
 }
 
 /// Returns the attributes with a line of documentation that shows the shapes, below the first paragraph.

@@ -3,6 +3,7 @@
 //! The tests of `pytree-core` check that the generated code compiles and works.
 
 mod accepted;
+mod defaults;
 mod language;
 mod mistakes;
 mod snapshots;

@@ -28,7 +28,6 @@ use crate::primitives::{Implicit, determinant, lu};
 #[doc(alias("jnp.linalg.det", "np.linalg.det", "torch.linalg.det"))]
 #[must_use]
 #[panicking_twin(det, Shape | DType)]
-#[track_caller]
 pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
     let _called = called("apply `linalg::det` to");
     determinant(a)
@@ -54,7 +53,6 @@ pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
 #[doc(alias("jnp.linalg.slogdet", "np.linalg.slogdet", "torch.linalg.slogdet"))]
 #[must_use]
 #[panicking_twin(slogdet, composed, Shape | DType)]
-#[track_caller]
 pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::slogdet` to");
     let factors = lu(&a.stop_gradient())?;

@@ -36,7 +36,6 @@ fn symmetrized(operation: &'static str, operand: &Tensor) -> Result<Tensor, Tens
 #[doc(alias("jnp.linalg.cholesky", "np.linalg.cholesky", "torch.linalg.cholesky"))]
 #[must_use]
 #[panicking_twin(cholesky, composed, Shape | DType)]
-#[track_caller]
 pub fn try_cholesky(a: &Tensor) -> Result<Tensor, TensorError> {
     let _called = called("apply `linalg::cholesky` to");
     primitives::cholesky(&symmetrized("apply `linalg::cholesky` to", a)?)
@@ -63,7 +62,6 @@ pub fn try_cholesky(a: &Tensor) -> Result<Tensor, TensorError> {
 #[doc(alias("jnp.linalg.qr", "np.linalg.qr", "torch.linalg.qr"))]
 #[must_use]
 #[panicking_twin(qr, Shape | DType)]
-#[track_caller]
 pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::qr` to");
     primitives::qr(a)
@@ -91,7 +89,6 @@ pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 #[doc(alias("jnp.linalg.eigh", "np.linalg.eigh", "torch.linalg.eigh"))]
 #[must_use]
 #[panicking_twin(eigh, composed, Shape | DType | NotConverged)]
-#[track_caller]
 pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::eigh` to");
     primitives::eigh(&symmetrized("apply `linalg::eigh` to", a)?)
@@ -119,7 +116,6 @@ pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 #[doc(alias("jnp.linalg.svd", "np.linalg.svd", "torch.linalg.svd"))]
 #[must_use]
 #[panicking_twin(svd, Shape | DType | NotConverged)]
-#[track_caller]
 pub fn try_svd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor), TensorError> {
     let _called = called("apply `linalg::svd` to");
     let [u, s, v_t] = primitives::svd(a)?;

@@ -179,7 +179,6 @@ impl RightSide {
 #[doc(alias("jnp.linalg.solve", "np.linalg.solve", "torch.linalg.solve"))]
 #[must_use]
 #[panicking_twin(solve, Shape | DType)]
-#[track_caller]
 pub fn try_solve(a: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
     let operation = "apply `linalg::solve` to";
     let _called = called(operation);
@@ -205,7 +204,6 @@ pub fn try_solve(a: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
 #[doc(alias("jnp.linalg.inv", "np.linalg.inv", "torch.linalg.inv"))]
 #[must_use]
 #[panicking_twin(inv, composed, Shape | DType)]
-#[track_caller]
 pub fn try_inv(a: &Tensor) -> Result<Tensor, TensorError> {
     let operation = "apply `linalg::inv` to";
     let _called = called(operation);
@@ -289,7 +287,6 @@ impl Triangular {
 ))]
 #[must_use]
 #[panicking_twin(triangular_solve, composed, Shape | DType)]
-#[track_caller]
 pub fn try_triangular_solve(
     a: &Tensor,
     b: &Tensor,
@@ -318,7 +315,6 @@ pub fn try_triangular_solve(
 #[doc(alias("scipy.linalg.cho_solve", "torch.cholesky_solve"))]
 #[must_use]
 #[panicking_twin(cho_solve, composed, Shape | DType)]
-#[track_caller]
 pub fn try_cho_solve(l: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
     let operation = "apply `linalg::cho_solve` to";
     let _called = called(operation);
@@ -365,7 +361,6 @@ pub struct LeastSquares {
 #[doc(alias("jnp.linalg.lstsq", "np.linalg.lstsq", "torch.linalg.lstsq"))]
 #[must_use]
 #[panicking_twin(lstsq, composed, Shape | DType | NotConverged)]
-#[track_caller]
 pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSquares, TensorError> {
     let operation = "apply `linalg::lstsq` to";
     let _called = called(operation);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pytree_core::kind::Cache;
 use pytree_core::{Filter, Partition, partition};
-use pytree_derive::Pytree;
+use pytree_derive::{Defaults, Pytree};
 use pytree_nn::Key;
 use pytree_transform::{
     DType, JitMut, JitRef, Lent, Mut, Tensor, eval_shape, jit, jit_mut, vmap_mut,
@@ -16,9 +16,10 @@ use crate::sampling::Sampling;
 use crate::tokens::Tokens;
 
 /// How [`Generator`] continues texts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct GenerateOptions {
     /// The largest number of tokens that are added to a text. The default is 64.
+    #[default(64)]
     pub max_tokens: usize,
     /// How the next token is chosen. The default is the most likely one.
     pub sampling: Sampling,
@@ -26,18 +27,8 @@ pub struct GenerateOptions {
     pub stop: Vec<i32>,
     /// The key of the random numbers, if tokens are drawn. Each text of a call has a key of its own, which is computed from this one, the
     /// number of earlier calls, and the text. The default is `Key::new(0)`.
+    #[default(Key::new(0))]
     pub key: Key,
-}
-
-impl Default for GenerateOptions {
-    fn default() -> Self {
-        Self {
-            max_tokens: 64,
-            sampling: Sampling::default(),
-            stop: Vec::new(),
-            key: Key::new(0),
-        }
-    }
 }
 
 /// Takes the model and the texts, and returns the first token of each text.

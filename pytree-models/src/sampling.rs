@@ -1,5 +1,6 @@
 //! How the next token is chosen.
 
+use pytree_derive::Defaults;
 use pytree_nn::{Key, softmax};
 use pytree_transform::{DType, Tensor, vmap};
 
@@ -17,10 +18,11 @@ const LEAST_TEMPERATURE: f64 = 1e-30;
 /// let sampling = Sampling { temperature: 0.7, top_p: Some(0.9), ..Sampling::default() };
 /// assert_eq!(Sampling::default().temperature, 0.0);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct Sampling {
     /// The logits are divided by it, then a token is drawn with the probabilities softmax(logits). 0, the default, takes the most
     /// likely token, which a temperature near 0 draws, too.
+    #[default(0.0)]
     pub temperature: f64,
     /// Only the `top_k` most likely tokens can be drawn, and those with the same logit as the last of them. The default is `None`, all
     /// tokens.
@@ -30,18 +32,8 @@ pub struct Sampling {
     pub top_p: Option<f64>,
     /// The logits of tokens that the text has are divided by it if they are positive, and multiplied otherwise (Keskar et al. 2019).
     /// The default is 1, no penalty.
+    #[default(1.0)]
     pub repetition_penalty: f64,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: None,
-            top_p: None,
-            repetition_penalty: 1.0,
-        }
-    }
 }
 
 impl Sampling {

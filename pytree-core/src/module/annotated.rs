@@ -8,6 +8,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use indexmap::IndexMap;
+use pytree_base::lists::Joined;
 
 use crate::base::error::TreeError;
 use crate::contract::pytree::{Pytree, PytreeOf, Visit, Visitor};
@@ -111,10 +112,8 @@ impl Metadata {
 
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, (name, data)) in self.iter().enumerate() {
-            write!(f, "{}{name}={data}", if position == 0 { "" } else { ", " })?;
-        }
-        Ok(())
+        let entries = self.0.iter().map(|(name, data)| format!("{name}={data}"));
+        Joined(", ", entries).fmt(f)
     }
 }
 

@@ -41,7 +41,6 @@ use crate::trees::partition::{self, Partition};
 /// # Panics
 /// If a reference cannot be read, or a trait object in the value holds a leaf of another type.
 #[doc(alias = "refx.deref")]
-#[track_caller]
 #[panicking_twin(deref)]
 pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, TreeError> {
     let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, T>(value)?;

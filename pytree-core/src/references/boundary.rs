@@ -20,6 +20,8 @@ pub use self::lent::call_with_leaves;
 pub use self::outcome::Outcome;
 pub use self::places::ReferencePlace;
 pub use self::visited::Visited;
+use pytree_derive::panicking_twin;
+
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Handles, Sharing, borrowing, cloning, mapping};
@@ -46,19 +48,12 @@ use crate::treedef::TreeDef;
 ///
 /// # Panics
 /// If a trait object in the value holds a leaf of another type, or a reference may not be read here.
-#[track_caller]
-pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
-    value: &T,
-) -> (Vec<L>, TreeDef, References) {
-    passed(try_flatten_with_references(value))
-}
-
-/// Returns an error where [`flatten_with_references`] panics.
 ///
 /// # Errors
 /// - [`TreeError::LeafType`] if a trait object in the value holds a leaf of another type.
 /// - [`TreeError::Reference`] if a reference may not be read here.
 /// - [`TreeError::TooDeep`] if the value is nested too deep.
+#[panicking_twin(flatten_with_references)]
 pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> Result<(Vec<L>, TreeDef, References), TreeError> {
@@ -114,11 +109,15 @@ fn at_one_instant<L>(
 ///
 /// # Panics
 /// If a reference may not be read here.
-#[track_caller]
-pub fn flatten_any_with_references<T: Pytree + ?Sized>(
+///
+/// # Errors
+/// - [`TreeError::Reference`] if a reference may not be read here.
+/// - [`TreeError::TooDeep`] if the value is nested too deep.
+#[panicking_twin(flatten_any_with_references)]
+pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
-) -> (Vec<AnyLeaf>, TreeDef, References) {
-    passed(try_flatten_any_with_references(value))
+) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {
+    flatten_any_collecting(value, Handles::All)
 }
 
 /// Flattens a value and collects only the given handles; see [`flatten_any_with_references`].
@@ -166,17 +165,6 @@ pub(crate) fn with_any_leaves(
         }
         attempts.conflicted();
     }
-}
-
-/// Returns an error where [`flatten_any_with_references`] panics.
-///
-/// # Errors
-/// - [`TreeError::Reference`] if a reference may not be read here.
-/// - [`TreeError::TooDeep`] if the value is nested too deep.
-pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
-    value: &T,
-) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {
-    flatten_any_collecting(value, Handles::All)
 }
 
 /// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and

@@ -67,7 +67,6 @@ use crate::trees::graph;
 /// # Errors
 /// The errors of [`graph::try_structure`].
 #[panicking_twin(for_each)]
-#[track_caller]
 pub fn try_for_each<A: Element, M: Pytree>(
     model: &M,
     mut function: impl FnMut(ArrayViewD<'_, A>),
@@ -123,7 +122,6 @@ pub fn to_vec<A: Element, M: Pytree>(model: &M) -> Vec<A> {
 /// [`TreeError::LeafTypes`] if a result has another number of axes than its array, or the errors of
 /// [`try_for_each`].
 #[panicking_twin(map)]
-#[track_caller]
 pub fn try_map<A: Element, M: Pytree>(
     model: &M,
     mut function: impl FnMut(ArrayViewD<'_, A>) -> ArrayD<A>,
@@ -209,7 +207,6 @@ pub fn map2<A: Element, B: Element, M: Pytree, N: Pytree>(
 /// The errors of [`try_for_each`], and [`TreeError::Reference`] if a reference may not be written here, or if another
 /// thread writes a reference of the model during the call. After an error, the model is unchanged.
 #[panicking_twin(for_each_mut)]
-#[track_caller]
 pub fn try_for_each_mut<A: Element, M: Pytree>(
     model: &mut M,
     mut function: impl FnMut(ArrayViewMutD<'_, A>),

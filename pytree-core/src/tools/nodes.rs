@@ -16,7 +16,6 @@ use pytree_derive::panicking_twin;
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
-use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
 use crate::module::field::NodeShapes;
@@ -216,17 +215,10 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
 /// - a reference may not be read here
 /// - the visit and the unflatten of a handwritten impl of `Pytree` do not agree
 ///
-/// See [`try_of_type`] for a fallible version.
-#[track_caller]
-pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
-    passed(nodes_of(model))
-}
-
-/// Returns an error where [`of_type`] panics.
-///
 /// # Errors
 /// [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree, or the
 /// errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+#[panicking_twin(of_type)]
 pub fn try_of_type<N: Clone + 'static>(
     model: &impl Pytree,
 ) -> Result<Vec<(KeyPath, N)>, TreeError> {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pytree_base::lists::Tuple;
+
 use super::structure::{Inner, TreeDef};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
@@ -208,11 +210,7 @@ fn write_alias<W: fmt::Write>(
 
 /// Writes the keys of an ordered dictionary as a Python tuple.
 fn write_key_tuple<W: fmt::Write>(f: &mut W, keys: &[StaticBox]) -> fmt::Result {
-    f.write_char('(')?;
-    for (position, key) in keys.iter().enumerate() {
-        write!(f, "{}{key:?}", if position == 0 { "" } else { ", " })?;
-    }
-    f.write_str(if keys.len() == 1 { ",)" } else { ")" })
+    write!(f, "{}", Tuple(keys.iter().map(|key| format!("{key:?}"))))
 }
 
 fn write_child_prefix<W: fmt::Write>(

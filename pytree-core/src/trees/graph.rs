@@ -26,12 +26,12 @@
 //! ```
 
 use pytree_base::bug::expect_some;
+use pytree_derive::panicking_twin;
 
 pub use super::convert::{ConvertError, convert};
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
-use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::references::boundary::with_any_leaves;
@@ -57,10 +57,13 @@ const SHARING: Sharing = Sharing::Preserve;
 /// let leaves: Vec<&f64> = graph::leaves(&model);
 /// assert_eq!(leaves, [&1.0]);
 /// ```
+///
+/// # Errors
+/// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except `Cycle` and `WeakEdge`.
 #[inline]
-#[track_caller]
-pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
-    passed(functions::leaves(SHARING, tree))
+#[panicking_twin(leaves)]
+pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
+    functions::leaves(SHARING, tree)
 }
 
 /// Returns the leaves in order, by reference. The leaves may have any types. Visits a shared node once.
@@ -69,20 +72,26 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 ///
 /// # Panics
 /// In the same cases as `tree::any_leaves`.
+///
+/// # Errors
+/// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except `Cycle` and `WeakEdge`.
 #[inline]
-#[track_caller]
-pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
-    passed(functions::any_leaves(SHARING, tree))
+#[panicking_twin(any_leaves)]
+pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
+    functions::any_leaves(SHARING, tree)
 }
 
 /// Returns the structure of a value as a treedef. Visits a shared node once.
 ///
 /// See [`tree::structure`](crate::tree::structure).
+///
+/// # Errors
+/// The errors of [`tree::try_structure`](crate::tree::try_structure), except `Cycle` and `WeakEdge`.
 #[doc(alias = "nnx.graphdef")]
 #[inline]
-#[track_caller]
-pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
-    passed(functions::structure(SHARING, tree))
+#[panicking_twin(structure)]
+pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
+    functions::structure(SHARING, tree)
 }
 
 /// Returns the leaves in order, and the structure. Visits a shared node once.
@@ -101,36 +110,28 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 /// assert_eq!(leaves, [1.0]);
 /// assert_eq!(structure, graph::structure(&model));
 /// ```
+///
+/// # Errors
+/// The errors of [`tree::try_flatten`](crate::tree::try_flatten), except `Cycle` and `WeakEdge`.
 #[doc(alias = "nnx.flatten")]
 #[inline]
-#[track_caller]
-pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
-    passed(functions::flatten(SHARING, tree))
+#[panicking_twin(flatten)]
+pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+) -> Result<(Vec<L>, TreeDef), TreeError> {
+    functions::flatten(SHARING, tree)
 }
 
 /// Returns the leaves in order, and the structure. The leaves may have any types. Visits a shared node once.
 ///
 /// See [`tree::flatten_any`](crate::tree::flatten_any).
+///
+/// # Errors
+/// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except `Cycle` and `WeakEdge`.
 #[inline]
-#[track_caller]
-pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
-    passed(functions::flatten_any(SHARING, tree))
-}
-
-/// Returns an error where [`leaves`] panics.
-///
-/// # Errors
-/// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except `Cycle` and `WeakEdge`.
-pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
-    functions::leaves(SHARING, tree)
-}
-
-/// Returns an error where [`any_leaves`] panics.
-///
-/// # Errors
-/// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except `Cycle` and `WeakEdge`.
-pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
-    functions::any_leaves(SHARING, tree)
+#[panicking_twin(flatten_any)]
+pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
+    functions::flatten_any(SHARING, tree)
 }
 
 /// Returns the result of `function`, which is called with the leaves, by reference and in order, and the structure. The leaves may
@@ -156,32 +157,6 @@ pub fn try_with_any_leaves<R>(
         result = function.take().map(|function| function(leaves, treedef));
     })?;
     Ok(expect_some(result, "a call with the leaves"))
-}
-
-/// Returns an error where [`structure`] panics.
-///
-/// # Errors
-/// The errors of [`tree::try_structure`](crate::tree::try_structure), except `Cycle` and `WeakEdge`.
-pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
-    functions::structure(SHARING, tree)
-}
-
-/// Returns an error where [`flatten`] panics.
-///
-/// # Errors
-/// The errors of [`tree::try_flatten`](crate::tree::try_flatten), except `Cycle` and `WeakEdge`.
-pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
-    tree: &T,
-) -> Result<(Vec<L>, TreeDef), TreeError> {
-    functions::flatten(SHARING, tree)
-}
-
-/// Returns an error where [`flatten_any`] panics.
-///
-/// # Errors
-/// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except `Cycle` and `WeakEdge`.
-pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
-    functions::flatten_any(SHARING, tree)
 }
 
 /// Builds a value from a structure and its leaves. Builds a shared node once.

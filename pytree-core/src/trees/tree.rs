@@ -26,10 +26,11 @@
 //! assert!(!doubled.0.same(&doubled.1));
 //! ```
 
+use pytree_derive::panicking_twin;
+
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
-use crate::contract::obstacle::passed;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
@@ -73,10 +74,14 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 /// let leaves = tree::any_leaves(&(1.0, 2));
 /// assert_eq!(leaves[1].downcast_ref::<i32>(), Some(&2));
 /// ```
+///
+/// # Errors
+/// The errors of [`try_structure`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
+/// cannot be borrowed.
 #[inline]
-#[track_caller]
-pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
-    passed(functions::any_leaves(SHARING, tree))
+#[panicking_twin(any_leaves)]
+pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
+    functions::any_leaves(SHARING, tree)
 }
 
 /// Returns the structure of a value as a treedef.
@@ -87,11 +92,17 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
 /// let structure = tree::structure(&(1.0, vec![2, 3]));
 /// assert_eq!(structure.to_string(), "PyTreeDef((*, [*, *]))");
 /// ```
+///
+/// # Errors
+/// - [`TreeError::Cycle`] if a node contains itself.
+/// - [`TreeError::WeakEdge`] if a weak edge leads to a node.
+/// - [`TreeError::TooDeep`] if the value is nested too deep.
+/// - [`TreeError::Reference`] if a reference may not be read here.
 #[doc(alias("jax.tree.structure", "optree.tree_structure"))]
 #[inline]
-#[track_caller]
-pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
-    passed(functions::structure(SHARING, tree))
+#[panicking_twin(structure)]
+pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
+    functions::structure(SHARING, tree)
 }
 
 /// Returns the leaves in order, and the structure.
@@ -108,11 +119,16 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 /// assert_eq!(leaves, [1.0, 1.0]);
 /// assert_eq!(structure, tree::structure(&model));
 /// ```
+///
+/// # Errors
+/// The errors of [`try_structure`], and [`TreeError::LeafType`] if a leaf in a trait object has another type.
 #[doc(alias("jax.tree.flatten", "optree.tree_flatten"))]
 #[inline]
-#[track_caller]
-pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
-    passed(functions::flatten(SHARING, tree))
+#[panicking_twin(flatten)]
+pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+) -> Result<(Vec<L>, TreeDef), TreeError> {
+    functions::flatten(SHARING, tree)
 }
 
 /// Returns the leaves in order, and the structure. The leaves may have any types.
@@ -124,10 +140,13 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
 /// assert_eq!(leaves[0].downcast_ref::<f64>(), Some(&1.0));
 /// assert_eq!(structure.num_leaves(), 2);
 /// ```
+///
+/// # Errors
+/// The errors of [`try_structure`].
 #[inline]
-#[track_caller]
-pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
-    passed(functions::flatten_any(SHARING, tree))
+#[panicking_twin(flatten_any)]
+pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
+    functions::flatten_any(SHARING, tree)
 }
 
 /// Returns an error where [`leaves`] panics.
@@ -137,44 +156,6 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// it cannot be borrowed.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
     functions::leaves(SHARING, tree)
-}
-
-/// Returns an error where [`any_leaves`] panics.
-///
-/// # Errors
-/// The errors of [`try_structure`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
-/// cannot be borrowed.
-pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
-    functions::any_leaves(SHARING, tree)
-}
-
-/// Returns an error where [`structure`] panics.
-///
-/// # Errors
-/// - [`TreeError::Cycle`] if a node contains itself.
-/// - [`TreeError::WeakEdge`] if a weak edge leads to a node.
-/// - [`TreeError::TooDeep`] if the value is nested too deep.
-/// - [`TreeError::Reference`] if a reference may not be read here.
-pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
-    functions::structure(SHARING, tree)
-}
-
-/// Returns an error where [`flatten`] panics.
-///
-/// # Errors
-/// The errors of [`try_structure`], and [`TreeError::LeafType`] if a leaf in a trait object has another type.
-pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
-    tree: &T,
-) -> Result<(Vec<L>, TreeDef), TreeError> {
-    functions::flatten(SHARING, tree)
-}
-
-/// Returns an error where [`flatten_any`] panics.
-///
-/// # Errors
-/// The errors of [`try_structure`].
-pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
-    functions::flatten_any(SHARING, tree)
 }
 
 /// Builds a value from a structure and its leaves.

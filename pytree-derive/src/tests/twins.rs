@@ -25,7 +25,6 @@ fn a_function_gets_its_documented_twin() {
         #[doc(hidden)]
         #[must_use]
         #[inline]
-        #[track_caller]
         pub fn try_sort<T: Element>(mut values: Vec<T>, axis: usize) -> Result<Vec<T>, TreeError>
         where
             T: Ord,
@@ -82,7 +81,7 @@ fn section_of_errors_is_that_of_function() {
     );
     let [twin, function] = [
         "/// # Panics\n/// Where [`try_get`](Self::try_get) returns an error.\n#[track_caller]\nfn get(&self) -> u8 {",
-        "/// # Errors\n/// If it is elsewhere.\nfn try_get(&self) -> Result<u8, E> {",
+        "/// # Errors\n/// If it is elsewhere.\n#[track_caller]\nfn try_get(&self) -> Result<u8, E> {",
     ]
     .map(|part| file.find(part));
     assert!(twin.is_some() && twin < function, "{file}");
@@ -96,6 +95,7 @@ fn an_error_without_variants_is_named() {
         "/// # Panics\n/// If 0.\nfn try_new(size: u8) -> Result<Self, SizeError> { made(size) }",
     );
     assert!(file.contains("/// [`SizeError`] where [`new`](Self::new) panics."));
+    assert!(file.contains("#[must_use]\n#[track_caller]\nfn new(size: u8) -> Self {"));
     assert!(file.contains("match Self::try_new(size) {"));
 }
 

@@ -116,7 +116,6 @@ impl<T: PytreeOf<Tensor> + Send + Sync + 'static> Batches<Arrays<T>> {
     /// # Panics
     /// If the first axes of the tensors have different lengths, if there is no example, or if `size` is 0.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(data: T, size: usize) -> Result<Self, DataError> {
         Self::try_from_source(Arrays::try_new(data)?, size)
     }
@@ -128,7 +127,6 @@ impl<S: Source> Batches<S> {
     /// # Panics
     /// If the source has no example, or if `size` is 0.
     #[panicking_twin(from_source)]
-    #[track_caller]
     pub fn try_from_source(source: S, size: usize) -> Result<Self, DataError> {
         let count = source.count();
         if size == 0 {
@@ -174,7 +172,6 @@ impl<S: Source> Batches<S> {
     /// # Panics
     /// If the last batch is to be dropped and there are fewer examples than in one batch.
     #[panicking_twin(last_batch)]
-    #[track_caller]
     pub fn try_last_batch(self, last: LastBatch) -> Result<Self, DataError> {
         if last == LastBatch::Drop && self.count < self.size {
             return Err(DataError::NoBatch {

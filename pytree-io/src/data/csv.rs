@@ -3,6 +3,7 @@
 //! A table has numbers of one dtype, in rows of one length. Use the crate `csv` for texts, comments, missing values and other
 //! encodings: `docs/how-to/data.md` shows how its rows become tensors.
 
+use pytree_derive::Defaults;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,24 +12,17 @@ use pytree_transform::{DType, Tensor, TensorElement, TensorError};
 use thiserror::Error;
 
 /// How a table is written; see [`load_with`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Defaults, Clone, Copy, PartialEq, Eq)]
 pub struct CsvOptions {
     /// The number of lines before the first row, such as 1 for a line with the names of the columns. 0 by default.
+    #[default(0)]
     pub skipped_lines: usize,
     /// The character between two numbers. A comma by default. Files of spreadsheets often have `';'`, and `.tsv` files `'\t'`.
     /// With `' '`, any number of spaces and tabs separates two numbers.
     ///
     /// A separator inside of double quotes also divides columns, and a decimal comma is not a number.
+    #[default(',')]
     pub separator: char,
-}
-
-impl Default for CsvOptions {
-    fn default() -> Self {
-        Self {
-            skipped_lines: 0,
-            separator: ',',
-        }
-    }
 }
 
 /// A table of numbers cannot be read.

@@ -80,7 +80,6 @@ impl Curves {
     /// # Panics
     /// If no record has the metric, for instance because there are no records.
     #[panicking_twin(metric, NoMetric)]
-    #[track_caller]
     pub fn try_metric(self, name: &str, records: &[MetricsRecord]) -> Result<Self, TrainingError> {
         let point = |record: &MetricsRecord| Some((record.step as f64, record.get(name)?));
         let points: Vec<(f64, f64)> = records.iter().filter_map(point).collect();

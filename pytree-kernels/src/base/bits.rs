@@ -55,28 +55,12 @@ impl BitsType {
 #[macro_export]
 macro_rules! with_bits {
     ($dtype:expr, $type:ident => $body:expr) => {
-        match $crate::base::bits::BitsType::of($dtype) {
-            $crate::base::bits::BitsType::Bool => {
-                type $type = bool;
-                $body
-            }
-            $crate::base::bits::BitsType::U8 => {
-                type $type = u8;
-                $body
-            }
-            $crate::base::bits::BitsType::U16 => {
-                type $type = u16;
-                $body
-            }
-            $crate::base::bits::BitsType::U32 => {
-                type $type = u32;
-                $body
-            }
-            $crate::base::bits::BitsType::U64 => {
-                type $type = u64;
-                $body
-            }
-        }
+        $crate::__with_alias!($crate::base::bits::BitsType::of($dtype), $type => $body;
+            $crate::base::bits::BitsType::Bool => bool,
+            $crate::base::bits::BitsType::U8 => u8,
+            $crate::base::bits::BitsType::U16 => u16,
+            $crate::base::bits::BitsType::U32 => u32,
+            $crate::base::bits::BitsType::U64 => u64)
     };
 }
 pub use with_bits;

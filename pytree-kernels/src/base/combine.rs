@@ -181,24 +181,8 @@ bitwise!(i32 i64);
 /// bits of those of i32.
 macro_rules! with_number {
     ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            DType::I32 | DType::U32 => {
-                type $type = i32;
-                $body
-            }
-            DType::I64 => {
-                type $type = i64;
-                $body
-            }
-            DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            _ => {
-                type $type = f64;
-                $body
-            }
-        }
+        $crate::__with_alias!($dtype, $type => $body;
+            DType::I32 | DType::U32 => i32, DType::I64 => i64, DType::F32 => f32, _ => f64)
     };
 }
 pub(crate) use with_number;
@@ -206,13 +190,8 @@ pub(crate) use with_number;
 /// Runs an expression with the element type of a numeric dtype.
 macro_rules! with_ordered {
     ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            DType::U32 => {
-                type $type = u32;
-                $body
-            }
-            dtype => $crate::base::combine::with_number!(dtype, $type => $body),
-        }
+        $crate::__with_alias!($dtype, $type => $body;
+            DType::U32 => u32; dtype => $crate::base::combine::with_number!(dtype, $type => $body))
     };
 }
 pub(crate) use with_ordered;
@@ -220,20 +199,10 @@ pub(crate) use with_ordered;
 /// Runs an expression with `$combine` as an alias of the type of an operation.
 macro_rules! with_fold {
     ($fold:expr, $combine:ident => $body:expr) => {
-        match $fold {
-            $crate::base::fold::Fold::Sum => {
-                type $combine = $crate::base::combine::Sum;
-                $body
-            }
-            $crate::base::fold::Fold::Max => {
-                type $combine = $crate::base::combine::Max;
-                $body
-            }
-            $crate::base::fold::Fold::Min => {
-                type $combine = $crate::base::combine::Min;
-                $body
-            }
-        }
+        $crate::__with_alias!($fold, $combine => $body;
+            $crate::base::fold::Fold::Sum => $crate::base::combine::Sum,
+            $crate::base::fold::Fold::Max => $crate::base::combine::Max,
+            $crate::base::fold::Fold::Min => $crate::base::combine::Min)
     };
 }
 pub(crate) use with_fold;

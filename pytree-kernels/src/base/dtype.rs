@@ -5,6 +5,7 @@ use std::fmt;
 use pytree_base::bug::bug;
 use pytree_base::dtype::{ElementType, NumberKind};
 use pytree_base::for_each_dtype;
+use pytree_base::lists::Joined;
 
 use crate::base::data::Data;
 use crate::base::shape::Shape;
@@ -250,11 +251,7 @@ impl AbstractArray {
 
 impl fmt::Display for AbstractArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.dtype)?;
-        for (position, length) in self.shape.iter().enumerate() {
-            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
-        }
-        f.write_str("]")
+        write!(f, "{}[{}]", self.dtype, Joined(",", &self.shape))
     }
 }
 
@@ -294,38 +291,35 @@ pub fn without_type(dtype: DType) -> ! {
     bug(format_args!("a dtype with a Rust type, found {dtype}"))
 }
 
+/// Runs an expression with an alias of the type beside the first pattern that matches. A last arm without a type, as in a
+/// `match`, may follow after a semicolon.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_alias {
+    ($value:expr, $alias:ident => $body:expr; $($pattern:pat => $type:ty),+ $(; $rest:ident => $otherwise:expr)?) => {
+        match $value {
+            $($pattern => {
+                type $alias = $type;
+                $body
+            })+
+            $($rest => $otherwise,)?
+        }
+    };
+}
+
 /// Runs an expression with `$type` as an alias of the Rust type of a dtype. The dtype must not be narrow:
 /// [`widened`](crate::base::narrow::widened) converts the operands of kernels before.
 #[macro_export]
 macro_rules! with_wide {
     ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            $crate::base::dtype::DType::Bool => {
-                type $type = bool;
-                $body
-            }
-            $crate::base::dtype::DType::I32 => {
-                type $type = i32;
-                $body
-            }
-            $crate::base::dtype::DType::I64 => {
-                type $type = i64;
-                $body
-            }
-            $crate::base::dtype::DType::U32 => {
-                type $type = u32;
-                $body
-            }
-            $crate::base::dtype::DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            $crate::base::dtype::DType::F64 => {
-                type $type = f64;
-                $body
-            }
-            narrow => $crate::base::dtype::not_widened(narrow),
-        }
+        $crate::__with_alias!($dtype, $type => $body;
+            $crate::base::dtype::DType::Bool => bool,
+            $crate::base::dtype::DType::I32 => i32,
+            $crate::base::dtype::DType::I64 => i64,
+            $crate::base::dtype::DType::U32 => u32,
+            $crate::base::dtype::DType::F32 => f32,
+            $crate::base::dtype::DType::F64 => f64;
+            narrow => $crate::base::dtype::not_widened(narrow))
     };
 }
 pub use with_wide;

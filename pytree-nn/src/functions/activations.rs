@@ -453,17 +453,7 @@ pub fn glu(x: &Tensor, axis: isize) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn close(found: &Tensor, expected: &[f64]) {
-        let found = found.to_vec::<f64>();
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(expected) {
-            assert!(
-                (found - expected).abs() < 1e-12,
-                "found {found}, expected {expected}"
-            );
-        }
-    }
+    use crate::functions::normalizations::tests::close;
 
     #[test]
     fn softplus_does_not_overflow() {

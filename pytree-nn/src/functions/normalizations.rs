@@ -113,11 +113,11 @@ pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use pytree_transform::ix;
 
-    fn close(found: &Tensor, expected: &[f64]) {
+    pub(in crate::functions) fn close(found: &Tensor, expected: &[f64]) {
         let found = found.to_vec::<f64>();
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(expected) {

@@ -116,7 +116,6 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     #[doc(alias("nnx.Module.perturb", "torch.Tensor.retain_grad"))]
     #[must_use = "use the returned value: only this value depends on the perturbation"]
     #[panicking_twin(perturb)]
-    #[track_caller]
     pub fn try_perturb(&mut self, value: &T) -> Result<T, PerturbationError> {
         let mut leaves = Vec::new();
         value.each_leaf(&mut |leaf: &Tensor| leaves.push(leaf));

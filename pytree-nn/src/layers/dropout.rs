@@ -1,14 +1,10 @@
 //! Dropout.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
-
-use crate::error::{InputError, or_panic};
+use crate::error::or_panic;
 use crate::hyperparameter::Hyperparameter;
-use crate::layers::forward::fallible_forward;
 use crate::layers::mode::Mode;
-use crate::random::{RngStream, Rngs};
+use crate::layers::prelude::*;
+use crate::random::RngStream;
 
 /// In training, sets each element to 0 with the probability `rate`, and divides the other elements by 1 - `rate`
 /// (Srivastava et al. 2014).
@@ -78,7 +74,6 @@ impl Dropout {
     /// If `x` is not a tensor of floats.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         match self.rate {
             _ if self.mode == Mode::Eval => Ok(x.clone()),

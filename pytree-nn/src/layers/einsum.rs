@@ -1,14 +1,11 @@
 //! A linear layer whose product is given as an einsum string.
 
 use pytree_core::axes::{AxisRole, StaticFields};
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor, try_einsum};
+use pytree_derive::Defaults;
+use pytree_transform::try_einsum;
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const EINSUM: &str = "Einsum";
 
@@ -75,27 +72,19 @@ fn bias_roles(fields: &StaticFields<'_>, _: usize) -> Option<Vec<AxisRole>> {
 ///
 /// # Examples
 /// See [`Einsum`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct EinsumOptions {
     /// The shape of the bias. The default is `None`, which means that the layer has no bias.
     pub bias_shape: Option<Vec<usize>>,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros.
+    #[default(Initializer::Zeros)]
     pub bias_init: Initializer,
-}
-
-impl Default for EinsumOptions {
-    fn default() -> Self {
-        Self {
-            bias_shape: None,
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Initializer::Zeros,
-        }
-    }
 }
 
 impl Einsum {
@@ -161,7 +150,6 @@ impl Einsum {
     /// If the axes of `x` do not match the letters, if the bias does not fit, or if the dtypes differ.
     #[shapes(x = "T: float[...]", return = "T[...]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = try_einsum(&self.subscripts, &[x, &self.weight]);
         let y = match (product, &self.bias) {

@@ -1,13 +1,9 @@
 //! Embeddings: a table with one vector for each item of a finite set.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_derive::Defaults;
 
-use crate::error::InputError;
 use crate::initializers::{Distribution, Fan, Initializer};
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const EMBED: &str = "Embed";
 
@@ -61,25 +57,18 @@ fallible_forward!(Embed);
 /// let embed = Embed::with_options(5, 3, options, &mut Rngs::new(0));
 /// assert_eq!(embed.embedding.dtype(), DType::F64);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct EmbedOptions {
     /// The dtype of the table. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the table. The default is the normal distribution with variance 1 / features.
+    #[default(Initializer::VarianceScaling {
+        scale: 1.0,
+        fan: Fan::Out,
+        distribution: Distribution::Normal,
+    })]
     pub embedding_init: Initializer,
-}
-
-impl Default for EmbedOptions {
-    fn default() -> Self {
-        Self {
-            param_dtype: DType::F32,
-            embedding_init: Initializer::VarianceScaling {
-                scale: 1.0,
-                fan: Fan::Out,
-                distribution: Distribution::Normal,
-            },
-        }
-    }
 }
 
 impl Embed {
@@ -120,7 +109,6 @@ impl Embed {
     /// If the indices are not integers, or if an index is out of range.
     #[shapes(indices = "int[*shape]", return = "T[*shape features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
         self.rows(indices)
     }
@@ -159,7 +147,6 @@ impl Embed {
     /// If the length of the last axis of `query` is not the number of features, or if the dtypes differ.
     #[shapes(query = "T[... features]", return = "T[... embeddings]")]
     #[panicking_twin(attend)]
-    #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
         query
             .try_tensordot(&self.embedding, (&[-1], &[1]))

@@ -1,11 +1,6 @@
 //! Layers without parameters: [`Flatten`] merges axes, and [`Lambda`] applies a function.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// Merges all axes after the first `kept` axes into one axis. For example, a [`Linear`](crate::Linear) layer after a
 /// convolution needs such an input.
@@ -44,7 +39,6 @@ impl Flatten {
     /// # Panics
     /// If `x` has fewer than `kept` axes.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         if x.rank() < self.kept {
             return Err(InputError::input(

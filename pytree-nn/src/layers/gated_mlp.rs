@@ -1,14 +1,8 @@
 //! The gated perceptron of Llama and its relatives.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::{Linear, LinearOptions};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// down(activation(gate(x)) ⊙ up(x)): two linear layers whose outputs are multiplied, and a third that returns to the features of
 /// the input (Shazeer 2020, "GLU Variants Improve Transformer"). With [`Activation::Silu`] it is called `SwiGLU`, with a GELU `GEGLU`.
@@ -73,7 +67,6 @@ impl GatedMlp {
     /// If the length of the last axis of `x` is not the number of features, or if the dtypes differ.
     #[shapes(x = "T[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let gate = self.activation.apply(&self.gate.try_forward(x)?);
         self.down.try_forward(&(gate * self.up.try_forward(x)?))

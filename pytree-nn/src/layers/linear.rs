@@ -1,13 +1,10 @@
 //! The linear layer.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor, TensorError};
+use pytree_derive::Defaults;
+use pytree_transform::TensorError;
 
-use crate::error::InputError;
 use crate::initializers::{Initializer, optional};
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Applies x · weight + bias over the last axis of `x`.
 ///
@@ -45,24 +42,17 @@ fallible_forward!(Linear);
 /// let mlp = Mlp::with_options(&[2, 8, 3], Activation::Tanh, options, &mut rngs);
 /// assert_eq!(mlp.forward(&Tensor::ones(DType::F64, [2])).dtype(), DType::F64);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct LinearOptions {
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
-}
-
-impl Default for LinearOptions {
-    fn default() -> Self {
-        Self {
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
 }
 
 impl Linear {
@@ -116,7 +106,6 @@ impl Linear {
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[shapes(x = "T[... in]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         with_bias("Linear", x.try_matmul(&self.weight), self.bias.as_ref())
     }

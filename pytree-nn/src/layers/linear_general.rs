@@ -1,15 +1,11 @@
 //! A linear layer that sums over several axes of its input.
 
 use pytree_core::axes::{AxisRole, StaticFields};
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_derive::Defaults;
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::positions;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const LINEAR_GENERAL: &str = "LinearGeneral";
 
@@ -78,7 +74,7 @@ fn bias_roles(fields: &StaticFields<'_>, rank: usize) -> Option<Vec<AxisRole>> {
 /// assert_eq!(experts.weight.shape(), [5, 3, 4]);
 /// assert_eq!(experts.forward(&Tensor::ones(DType::F32, [5, 8, 3])).shape(), [5, 8, 4]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct LinearGeneralOptions {
     /// The axes of the input that are summed over. The default is the last n axes of the input, where n is the number
     /// of lengths in `inputs`.
@@ -86,24 +82,15 @@ pub struct LinearGeneralOptions {
     /// The lengths of the batch axes. There are none by default.
     pub batch: Vec<usize>,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The weight is initialized as a matrix `[batch · in, out]`, and then reshaped. The
     /// default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
-}
-
-impl Default for LinearGeneralOptions {
-    fn default() -> Self {
-        Self {
-            axes: None,
-            batch: Vec::new(),
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
 }
 
 impl LinearGeneral {
@@ -176,7 +163,6 @@ impl LinearGeneral {
     /// differ.
     #[shapes(x = "T: float[...]", return = "T[...]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (batch, summed) = (self.batch_axes, self.axes.len());
         let axes = positions(x, &self.axes).unwrap_or_default();

@@ -1,17 +1,14 @@
 //! Low-rank adapters, which fine-tune a model with few trained parameters.
 
 use pytree_core::kind::Param;
-use pytree_core::{Collection, Filter, Module};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_core::{Collection, Filter};
 
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
 use crate::layers::matrix_layout::MatrixLayout;
+use crate::layers::prelude::*;
 use crate::layers::rewriting::{WrapError, rewritten, selected_matrices, with_rewritten};
 use crate::model::Model;
-use crate::random::Rngs;
 
 /// The collection of the adapters' parameters. The parent of this collection is [`Param`], which contains all
 /// parameters.
@@ -123,7 +120,6 @@ impl<M: Model> Lora<M> {
     /// - If `rank` is 0, or greater than the number of rows or columns of a matrix.
     /// - If there is no stream to draw from.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(
         model: &M,
         filter: &Filter,
@@ -206,7 +202,6 @@ impl<M: Model + Forward> Lora<M> {
     /// # Panics
     /// If `x` does not fit the model, or if the shape of an adapter does not fit its matrix.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let adapt = adapt(&self.adapters, self.scale);
         with_rewritten(&mut self.model, adapt, |model| model.try_forward(x))

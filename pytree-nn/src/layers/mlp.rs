@@ -1,14 +1,8 @@
 //! The multilayer perceptron.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::{Linear, LinearOptions};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// A chain of linear layers with an activation between neighbouring layers.
 ///
@@ -70,7 +64,6 @@ impl Mlp {
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut x = x.clone();
         for (position, layer) in self.layers.iter().enumerate() {

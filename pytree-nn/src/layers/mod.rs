@@ -22,6 +22,7 @@ mod mode;
 mod normalization;
 mod pooling;
 mod prelu;
+mod prelude;
 mod quantized;
 mod recurrent;
 mod rewriting;

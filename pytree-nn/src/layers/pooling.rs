@@ -1,14 +1,11 @@
 //! Pooling: each window along the spatial axes is reduced to one number.
 
-use pytree_core::{Module, Static, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_core::Static;
 use pytree_transform::convolution::Padding;
 use pytree_transform::pooling::{PaddingCount, Pooling};
 
-use crate::error::InputError;
 use crate::layers::convolution::PerAxis;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// How a [`Pool`] reduces a window to one number.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -149,7 +146,6 @@ impl Pool {
     /// axis of the window, or if `x` is not a tensor of floats.
     #[shapes(x = "T: float[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let pooling = Pooling::new(&self.window)
             .strides(&self.strides)

@@ -1,11 +1,6 @@
 //! The rectified linear unit with a trained slope.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// Returns x if x ≥ 0, and otherwise x times a trained slope (He et al. 2015, "Delving deep into rectifiers", equation
 /// 1).
@@ -53,7 +48,6 @@ impl PRelu {
     /// If `x` is not a tensor of floats.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let slope = self.negative_slope.convert(x.dtype());
         x.greater_equal(0.0)

@@ -62,7 +62,6 @@ impl<M: Model> Quantized<M> {
     /// - If the filter selects no matrix, or has an unknown path.
     /// - If the filter selects a parameter with at least two axes whose field declares no roles.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
         let _called = called("quantize");
         let matrices = selected_matrices("quantize", model, filter)?;
@@ -217,7 +216,6 @@ impl<M: Model + Forward> Quantized<M> {
     /// # Panics
     /// If `x` does not fit the model.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.with_model(|model| model.try_forward(x))
     }

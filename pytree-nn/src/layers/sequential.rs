@@ -1,11 +1,7 @@
 //! A chain of layers, in which each layer receives the result of the layer before it.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
-use crate::error::InputError;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
+use crate::layers::prelude::*;
 
 /// Applies layers one after another. The layers may have different types. Each type implements [`Forward`].
 ///
@@ -78,7 +74,6 @@ impl Sequential {
     /// Returns the error of the layer, with the path of the layer. A layer that implements only `forward` panics and
     /// returns no error.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut x = x.clone();
         for (position, layer) in self.layers.iter_mut().enumerate() {

@@ -1,19 +1,16 @@
 //! Spectral normalisation, which divides a weight by its largest singular value.
 
+use pytree_core::Filter;
 use pytree_core::kind::BatchStat;
-use pytree_core::{Filter, Module};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
-use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::forward::{Forward, fallible_forward};
+use crate::layers::forward::Forward;
 use crate::layers::matrix_layout::MatrixLayout;
 use crate::layers::mode::Mode;
+use crate::layers::prelude::*;
 use crate::layers::rewriting::{WrapError, selected_matrices, with_rewritten};
 use crate::model::Model;
-use crate::random::Rngs;
 
 /// The state of one weight of a [`SpectralNorm`].
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -109,7 +106,6 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// If the filter selects no weight, has an unknown path, or selects a parameter with at least two axes whose field
     /// declares no roles, or if there is no stream to draw from.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(model: &M, filter: &Filter, rngs: &mut Rngs) -> Result<Self, WrapError> {
         let mut states = Vec::new();
         for (path, weight, layout) in selected_matrices("normalise weights", model, filter)? {
@@ -139,7 +135,6 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// # Panics
     /// If `x` does not fit the layer.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let mut states = self.states.clone();
         let (steps, epsilon) = (self.steps, self.epsilon);

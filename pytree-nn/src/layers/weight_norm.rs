@@ -66,7 +66,6 @@ impl<M: Model> WeightNorm<M> {
     /// If the filter selects no weight, has an unknown path, or selects a parameter with at least two axes whose field
     /// declares no roles.
     #[panicking_twin(new)]
-    #[track_caller]
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
         let weights = selected_matrices("normalise weights", model, filter)?.into_iter();
         let scales = weights.map(|(path, weight, layout)| {
@@ -116,7 +115,6 @@ impl<M: Model + Forward> WeightNorm<M> {
     /// # Panics
     /// If `x` does not fit the model.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let normalise = normalise(&self.scales, self.epsilon);
         with_rewritten(&mut self.model, normalise, |model| model.try_forward(x))

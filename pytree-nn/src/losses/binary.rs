@@ -34,7 +34,6 @@ use crate::functions::log_sigmoid;
     return = "T[*shape]"
 )]
 #[panicking_twin(sigmoid_binary_cross_entropy)]
-#[track_caller]
 pub fn try_sigmoid_binary_cross_entropy(
     logits: &Tensor,
     labels: &Tensor,
@@ -74,7 +73,6 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     return = "T[*shape]"
 )]
 #[panicking_twin(sigmoid_focal_loss)]
-#[track_caller]
 pub fn try_sigmoid_focal_loss(
     logits: &Tensor,
     labels: &Tensor,

@@ -88,7 +88,6 @@ impl CrossEntropy {
         return = "T[*batch]"
     )]
     #[panicking_twin(losses)]
-    #[track_caller]
     pub fn try_losses(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
         match self.terms(logits, labels) {
             Ok((losses, _)) => Ok(losses),
@@ -107,7 +106,6 @@ impl CrossEntropy {
         return = "T[]"
     )]
     #[panicking_twin(mean)]
-    #[track_caller]
     pub fn try_mean(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
         match self.terms(logits, labels) {
             Ok((losses, weights)) => Ok(losses.sum() / weights.sum()),

@@ -32,7 +32,6 @@ use crate::error::InputError;
     return = "T[*batch]"
 )]
 #[panicking_twin(kl_divergence)]
-#[track_caller]
 pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     let zeros = Tensor::zeros_like(targets);
     let is_zero = targets.equal(&zeros);
@@ -64,7 +63,6 @@ pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<T
     return = "T[*batch]"
 )]
 #[panicking_twin(kl_divergence_with_log_targets)]
-#[track_caller]
 pub fn try_kl_divergence_with_log_targets(
     log_predictions: &Tensor,
     log_targets: &Tensor,
@@ -99,7 +97,6 @@ pub fn try_kl_divergence_with_log_targets(
     return = "T[*batch]"
 )]
 #[panicking_twin(normal_kl_divergence)]
-#[track_caller]
 pub fn try_normal_kl_divergence(
     mean: &Tensor,
     log_variance: &Tensor,

@@ -29,7 +29,6 @@ use crate::losses::softmax::{check_labels, classes_of};
     return = "T[*shape]"
 )]
 #[panicking_twin(hinge_loss)]
-#[track_caller]
 pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((1.0 - scores * targets).maximum(0.0))
 }
@@ -61,7 +60,6 @@ pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, Input
     return = "T[*batch]"
 )]
 #[panicking_twin(multiclass_hinge_loss)]
-#[track_caller]
 pub fn try_multiclass_hinge_loss(scores: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
     let classes = classes_of(scores);
     check_labels("multiclass_hinge_loss", labels, classes)?;

@@ -28,7 +28,6 @@ use crate::error::InputError;
     return = "T[]"
 )]
 #[panicking_twin(mse)]
-#[track_caller]
 pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((predictions - targets).square().mean())
 }
@@ -53,7 +52,6 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     return = "T[]"
 )]
 #[panicking_twin(mae)]
-#[track_caller]
 pub fn try_mae(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((predictions - targets).abs().mean())
 }
@@ -77,7 +75,6 @@ pub fn try_mae(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     return = "T[*shape]"
 )]
 #[panicking_twin(l1_loss)]
-#[track_caller]
 pub fn try_l1_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((predictions - targets).abs())
 }
@@ -102,7 +99,6 @@ pub fn try_l1_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
     return = "T[*shape]"
 )]
 #[panicking_twin(squared_error)]
-#[track_caller]
 pub fn try_squared_error(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((predictions - targets).square())
 }
@@ -127,7 +123,6 @@ pub fn try_squared_error(predictions: &Tensor, targets: &Tensor) -> Result<Tenso
     return = "T[*shape]"
 )]
 #[panicking_twin(l2_loss)]
-#[track_caller]
 pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     Ok((predictions - targets).square() * 0.5)
 }
@@ -155,7 +150,6 @@ pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
     return = "T[*shape]"
 )]
 #[panicking_twin(huber_loss)]
-#[track_caller]
 pub fn try_huber_loss(
     predictions: &Tensor,
     targets: &Tensor,
@@ -190,7 +184,6 @@ pub fn try_huber_loss(
     return = "T[*shape]"
 )]
 #[panicking_twin(log_cosh)]
-#[track_caller]
 pub fn try_log_cosh(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     let errors = predictions - targets;
     Ok(errors.logaddexp(-&errors) - std::f64::consts::LN_2)

@@ -37,7 +37,6 @@ fn normalized(vectors: &Tensor, epsilon: f64) -> Tensor {
     return = "T[*batch]"
 )]
 #[panicking_twin(cosine_similarity)]
-#[track_caller]
 pub fn try_cosine_similarity(
     predictions: &Tensor,
     targets: &Tensor,
@@ -67,7 +66,6 @@ pub fn try_cosine_similarity(
     return = "T[*batch]"
 )]
 #[panicking_twin(cosine_distance)]
-#[track_caller]
 pub fn try_cosine_distance(
     predictions: &Tensor,
     targets: &Tensor,

@@ -34,7 +34,6 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 /// value is known is not in `0..classes`.
 #[doc(alias("optax.softmax_cross_entropy_with_integer_labels", "F.cross_entropy"))]
 #[panicking_twin(softmax_cross_entropy)]
-#[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
     #[shapes(
         logits = "T: float[*batch classes]",
@@ -122,7 +121,6 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
     return = "T[*batch]"
 )]
 #[panicking_twin(softmax_cross_entropy_soft)]
-#[track_caller]
 pub fn try_softmax_cross_entropy_soft(
     logits: &Tensor,
     probabilities: &Tensor,
@@ -151,7 +149,6 @@ pub fn try_softmax_cross_entropy_soft(
 #[doc(alias = "optax.smooth_labels")]
 #[shapes(labels = "T: float[*batch classes]", return = "T[*batch classes]")]
 #[panicking_twin(smooth_labels)]
-#[track_caller]
 pub fn try_smooth_labels(labels: &Tensor, alpha: f64) -> Result<Tensor, InputError> {
     Ok(labels * (1.0 - alpha) + alpha / classes_of(labels) as f64)
 }

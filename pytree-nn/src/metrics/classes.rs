@@ -91,7 +91,6 @@ macro_rules! fractions {
             /// as correct.
             #[shapes(logits = "float[*batch classes]", labels = "int[*batch]")]
             #[panicking_twin(update)]
-            #[track_caller]
             pub fn try_update(&mut self, logits: &Tensor, labels: &Tensor) -> Result<(), InputError> {
                 check_labels($text, labels, classes_of(logits))?;
                 let mask = Tensor::full(DType::Bool, labels.shape(), 1.0);
@@ -106,7 +105,6 @@ macro_rules! fractions {
             /// In the same cases as `update`, or if the mask is not a tensor of bools.
             #[shapes(logits = "float[*batch classes]", labels = "int[*batch]", mask = "bool[*batch]")]
             #[panicking_twin(update_where)]
-            #[track_caller]
             pub fn try_update_where(
                 &mut self,
                 logits: &Tensor,

@@ -48,7 +48,6 @@ impl ConfusionMatrix {
     /// `0..classes`. An example with an out-of-range traced class is not counted.
     #[shapes(predictions = "int[*batch]", labels = "int[*batch]")]
     #[panicking_twin(update)]
-    #[track_caller]
     pub fn try_update(&mut self, predictions: &Tensor, labels: &Tensor) -> Result<(), InputError> {
         let mask = Tensor::full(DType::Bool, labels.shape(), 1.0);
         self.add(predictions, labels, &mask)
@@ -64,7 +63,6 @@ impl ConfusionMatrix {
         mask = "bool[*batch]"
     )]
     #[panicking_twin(update_where)]
-    #[track_caller]
     pub fn try_update_where(
         &mut self,
         predictions: &Tensor,

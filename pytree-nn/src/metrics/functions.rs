@@ -31,7 +31,6 @@ const CONFUSION: &str = "confusion_matrix";
     return = "f32[]"
 )]
 #[panicking_twin(accuracy)]
-#[track_caller]
 pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
     match check_labels(ACCURACY, labels, classes_of(logits)) {
         Ok(()) => {
@@ -60,7 +59,6 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 #[doc(alias = "sklearn.metrics.confusion_matrix")]
 #[shapes(predictions = "int[*shape]", labels = "int[*shape]")]
 #[panicking_twin(confusion_matrix)]
-#[track_caller]
 pub fn try_confusion_matrix(
     predictions: &Tensor,
     labels: &Tensor,

@@ -55,7 +55,6 @@ impl Mean {
     /// If the values are not floats.
     #[shapes(values = "float[*shape]")]
     #[panicking_twin(update)]
-    #[track_caller]
     pub fn try_update(&mut self, values: &Tensor) -> Result<(), InputError> {
         self.add(values, &Tensor::full(DType::Bool, values.shape(), 1.0));
         Ok(())
@@ -67,7 +66,6 @@ impl Mean {
     /// If the shapes differ, if the values are not floats, or if the mask is not a tensor of bools.
     #[shapes(values = "float[*shape]", mask = "bool[*shape]")]
     #[panicking_twin(update_where)]
-    #[track_caller]
     pub fn try_update_where(&mut self, values: &Tensor, mask: &Tensor) -> Result<(), InputError> {
         self.add(values, mask);
         Ok(())
@@ -135,7 +133,6 @@ impl Perplexity {
     /// If the losses are not floats.
     #[shapes(losses = "float[*shape]")]
     #[panicking_twin(update)]
-    #[track_caller]
     pub fn try_update(&mut self, losses: &Tensor) -> Result<(), InputError> {
         self.loss.try_update(losses)
     }
@@ -146,7 +143,6 @@ impl Perplexity {
     /// If the shapes differ, if the losses are not floats, or if the mask is not a tensor of bools.
     #[shapes(losses = "float[*shape]", mask = "bool[*shape]")]
     #[panicking_twin(update_where)]
-    #[track_caller]
     pub fn try_update_where(&mut self, losses: &Tensor, mask: &Tensor) -> Result<(), InputError> {
         self.loss.add(losses, mask);
         Ok(())

@@ -62,7 +62,6 @@ macro_rules! scores {
             /// not in `0..classes`. An example with an out-of-range traced class is not counted.
             #[shapes(predictions = "int[*batch]", labels = "int[*batch]")]
             #[panicking_twin(update)]
-            #[track_caller]
             pub fn try_update(&mut self, predictions: &Tensor, labels: &Tensor) -> Result<(), InputError> {
                 self.matrix.try_update(predictions, labels)
             }
@@ -74,7 +73,6 @@ macro_rules! scores {
             /// In the same cases as [`update`](Self::update), or if the mask is not a tensor of bools.
             #[shapes(predictions = "int[*batch]", labels = "int[*batch]", mask = "bool[*batch]")]
             #[panicking_twin(update_where)]
-            #[track_caller]
             pub fn try_update_where(
                 &mut self,
                 predictions: &Tensor,

@@ -1,16 +1,8 @@
 //! Gradient accumulation: one update for the gradients of several steps.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, DType, Tensor};
-
-use crate::hyperparameter::NamedHyperparameter;
 use crate::optimizers::error::OptimizerError;
-use crate::optimizers::moments::zeros;
-use crate::optimizers::transformation::{
-    Chain, GradientTransformation, Scalar, check_number, keep_states_where,
-};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
+use crate::optimizers::transformation::{check_number, keep_states_where};
 
 /// The value of the accumulated gradients that [`accumulate_with`] passes to the inner chain.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,15 +1,8 @@
 //! `AdaBelief`: Adam with the variance of the gradients around their mean.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
 use crate::optimizers::adam::AdamOptions;
-use crate::optimizers::moments::{
-    Corrections, count_update, deviation, each, plus, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::{Corrections, plus};
+use crate::optimizers::prelude::*;
 
 /// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are the same as
 /// for [`adam`](crate::adam), but `epsilon` and `epsilon_root` are 10⁻¹⁶.

@@ -1,32 +1,18 @@
 //! `AdaDelta`.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{each, running_square_mean, zeros};
-use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
 
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdadeltaOptions {
     /// The weight of the old means when the running means are updated; by default 0.9.
+    #[default(0.9)]
     pub decay: f64,
     /// The number that is added to both means before the root is taken; by default 10⁻⁶.
+    #[default(1e-6)]
     pub epsilon: f64,
-}
-
-impl Default for AdadeltaOptions {
-    fn default() -> Self {
-        Self {
-            decay: 0.9,
-            epsilon: 1e-6,
-        }
-    }
 }
 
 /// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a

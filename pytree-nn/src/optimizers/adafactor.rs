@@ -1,48 +1,34 @@
 //! Adafactor, which approximates a matrix of mean squares by a row and a column, and stores only this row and column.
 
 use pytree_core::axes::AxisRole;
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree, TreeError, partition};
-use pytree_transform::{AbstractArray, DType, Tensor};
+use pytree_core::{TreeError, partition};
 
 use crate::layers::roles_of;
 use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::clip::clip_by_block_rms;
 use crate::optimizers::ema::ema_with;
 use crate::optimizers::error::OptimizerError;
-use crate::optimizers::ranges::{not_negative, strength};
+use crate::optimizers::prelude::*;
+use crate::optimizers::ranges::strength;
 use crate::optimizers::rate::{scale, scale_by_schedule};
-use crate::optimizers::transformation::{
-    Chain, GradientTransformation, Scalar, chain, check_number, differing,
-};
+use crate::optimizers::transformation::{chain, check_number};
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adafactor_with`], with the defaults of `optax.adafactor`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Defaults)]
 pub struct AdafactorOptions {
     /// The options of the mean squares.
     pub factored: FactoredRmsOptions,
     /// The limit of the root mean square of each update; by default 1. `None` means no limit.
+    #[default(Some(1.0))]
     pub clipping_threshold: Option<f64>,
     /// The factor of the updates, which may depend on the parameter; by default [`ParameterScale::RootMeanSquare`].
+    #[default(ParameterScale::RootMeanSquare)]
     pub parameter_scale: ParameterScale,
     /// The decay of a running mean of the updates; by default `None`, which means no running mean.
     pub momentum: Option<f64>,
     /// The weight decay, which is not multiplied by the learning rate; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
-}
-
-impl Default for AdafactorOptions {
-    fn default() -> Self {
-        Self {
-            factored: FactoredRmsOptions::default(),
-            clipping_threshold: Some(1.0),
-            parameter_scale: ParameterScale::RootMeanSquare,
-            momentum: None,
-            weight_decay: None,
-        }
-    }
 }
 
 /// The factor by which [`adafactor_with`] multiplies an update.
@@ -112,27 +98,20 @@ pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOpti
 }
 
 /// The options of [`scale_by_factored_rms`], with the defaults of `optax.adafactor`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct FactoredRmsOptions {
     /// The exponent c of the decay 1 - t⁻ᶜ; by default 0.8.
+    #[default(0.8)]
     pub decay_exponent: f64,
     /// The mean square of a matrix is factored into a row and a column if the matrix has at least this number of rows and
     /// of columns; by default `Some(128)`. `None` means that no mean square is factored.
+    #[default(Some(128))]
     pub min_factored_length: Option<usize>,
     /// The number that is added to the squared gradients; by default 10⁻³⁰.
+    #[default(1e-30)]
     pub epsilon: f64,
-}
-
-impl Default for FactoredRmsOptions {
-    fn default() -> Self {
-        Self {
-            decay_exponent: 0.8,
-            min_factored_length: Some(128),
-            epsilon: 1e-30,
-        }
-    }
 }
 
 impl FactoredRmsOptions {

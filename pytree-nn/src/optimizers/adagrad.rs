@@ -1,32 +1,19 @@
 //! `AdaGrad`.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{each, full};
-use crate::optimizers::ranges::not_negative;
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::full;
+use crate::optimizers::prelude::*;
 
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdagradOptions {
     /// The initial value of the sums of squares; by default 0.1.
+    #[default(0.1)]
     pub initial_sum: f64,
     /// The number that is added to the sum before the root is taken; by default 10⁻⁷.
+    #[default(1e-7)]
     pub epsilon: f64,
-}
-
-impl Default for AdagradOptions {
-    fn default() -> Self {
-        Self {
-            initial_sum: 0.1,
-            epsilon: 1e-7,
-        }
-    }
 }
 
 /// Returns `AdaGrad` with its default options: see [`scale_by_sum_of_squares`].

@@ -1,18 +1,10 @@
 //! Adam and `AdamW`, each also with Nesterov's momentum, and Adam of the rows that have a gradient.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{
-    Corrections, Momentum, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
+use crate::optimizers::moments::{Corrections, Momentum};
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The paper has
 /// the same defaults for `beta1`, `beta2` and `epsilon`.
@@ -22,33 +14,26 @@ use crate::schedules::Schedule;
 /// use pytree_nn::{AdamOptions, adam_with};
 /// let adam = adam_with(1e-3, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
 /// ```
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdamOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The weight of the old mean when the running mean of the squared gradients is updated; by default 0.999.
+    #[default(0.999)]
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
+    #[default(1e-8)]
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0. To differentiate through
     /// updates, set a positive number, because the derivative of the root is infinite at 0.
+    #[default(0.0)]
     pub epsilon_root: f64,
     /// The form of the momentum; by default [`Momentum::Classical`]. See [`nadam`] for [`Momentum::Nesterov`].
+    #[default(Momentum::Classical)]
     pub momentum: Momentum,
-}
-
-impl Default for AdamOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            momentum: Momentum::Classical,
-        }
-    }
 }
 
 impl AdamOptions {

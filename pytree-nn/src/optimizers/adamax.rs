@@ -1,37 +1,25 @@
 //! Adamax: Adam with the maximum norm.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
-use crate::optimizers::ranges::{below_one, fraction, not_negative};
+use crate::optimizers::moments::correction;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AdamaxOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The factor of the old maximum when the running maximum of the absolute gradients is updated; by default 0.999.
+    #[default(0.999)]
     pub beta2: f64,
     /// The number that is added to the absolute gradients; by default 10⁻⁸.
+    #[default(1e-8)]
     pub epsilon: f64,
-}
-
-impl Default for AdamaxOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-        }
-    }
 }
 
 /// Returns Adamax with its default options: see [`scale_by_adamax`].

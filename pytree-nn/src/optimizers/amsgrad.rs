@@ -1,15 +1,7 @@
 //! `AMSGrad`: Adam with the maximum of all mean squares.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{
-    correction, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::correction;
+use crate::optimizers::prelude::*;
 
 /// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the
 /// mean is too small without a correction.
@@ -23,35 +15,28 @@ pub enum BiasCorrection {
 }
 
 /// The options of [`amsgrad_with`] and [`scale_by_amsgrad`], with the defaults of `optax.amsgrad`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct AmsgradOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The weight of the old mean when the running mean of the squared gradients is updated; by default 0.999.
+    #[default(0.999)]
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
+    #[default(1e-8)]
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
+    #[default(0.0)]
     pub epsilon_root: f64,
     /// Whether the mean of the gradients is corrected; by default [`BiasCorrection::Corrected`].
+    #[default(BiasCorrection::Corrected)]
     pub mean_correction: BiasCorrection,
     /// Whether the mean square is corrected; by default [`BiasCorrection::Corrected`].
+    #[default(BiasCorrection::Corrected)]
     pub square_correction: BiasCorrection,
-}
-
-impl Default for AmsgradOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            epsilon_root: 0.0,
-            mean_correction: BiasCorrection::Corrected,
-            square_correction: BiasCorrection::Corrected,
-        }
-    }
 }
 
 /// Returns `AMSGrad` with its default options: see [`scale_by_amsgrad`].

@@ -1,14 +1,8 @@
 //! Running means of updates.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::amsgrad::BiasCorrection;
-use crate::optimizers::moments::{correction, count_update, each, running_mean, zeros};
-use crate::optimizers::ranges::{below_one, fraction};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
+use crate::optimizers::moments::correction;
+use crate::optimizers::prelude::*;
 
 /// Replaces gradients by their running mean.
 #[derive(Module, Clone, Debug)]

@@ -1,15 +1,9 @@
 //! Transformations that handle NaN and infinite gradients, centre gradients, or normalise gradients.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::NamedHyperparameter;
 use crate::optimizers::error::OptimizerError;
-use crate::optimizers::moments::each;
 use crate::optimizers::norm::joint_norm;
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, keep_states_where};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
+use crate::optimizers::transformation::keep_states_where;
 
 /// Replaces NaN by 0.
 #[derive(Module, Clone, Debug)]

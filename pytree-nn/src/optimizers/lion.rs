@@ -1,37 +1,23 @@
 //! Lion, and gradient descent with the signs of gradients.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::amsgrad::BiasCorrection;
 use crate::optimizers::ema::ema_with;
-use crate::optimizers::moments::{each, running_mean, zeros};
-use crate::optimizers::ranges::fraction;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, differing};
+use crate::optimizers::transformation::chain;
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`lion_with`] and [`scale_by_lion`], with the defaults of `optax.lion`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct LionOptions {
     /// The weight of the running mean in the update; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.99.
+    #[default(0.99)]
     pub beta2: f64,
-}
-
-impl Default for LionOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.99,
-        }
-    }
 }
 
 /// Returns Lion with its default options: see [`scale_by_lion`]. In `optax.lion`, the default weight decay is 10⁻³.

@@ -2,39 +2,33 @@
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Partition, Static};
+use pytree_derive::Defaults;
 use pytree_transform::{DType, Tensor};
 
 use crate::convert_floats::at_least_f32;
 use crate::optimizers::guards::all_finite;
 
 /// The options of [`LossScale::dynamic_with`], with the defaults of Flax's `DynamicScale`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct DynamicLossScaleOptions {
     /// The initial scale; by default 65536.
+    #[default(65536.0)]
     pub initial: f64,
     /// The number of consecutive finite steps after which the scale grows; by default 2000. A step is finite if all
     /// numbers of its gradient are finite.
+    #[default(2000)]
     pub growth_interval: usize,
     /// The factor by which the scale grows; by default 2.
+    #[default(2.0)]
     pub growth_factor: f64,
     /// The factor by which the scale shrinks after a step that is not finite; by default 0.5.
+    #[default(0.5)]
     pub backoff_factor: f64,
     /// The least scale; by default 2⁻¹²⁶, the smallest normal number of f32.
+    #[default(f64::from(f32::MIN_POSITIVE))]
     pub minimum: f64,
-}
-
-impl Default for DynamicLossScaleOptions {
-    fn default() -> Self {
-        Self {
-            initial: 65536.0,
-            growth_interval: 2000,
-            growth_factor: 2.0,
-            backoff_factor: 0.5,
-            minimum: f64::from(f32::MIN_POSITIVE),
-        }
-    }
 }
 
 /// The factor of loss scaling: the loss is multiplied by the factor, and the gradient is divided by the factor.

@@ -28,6 +28,7 @@ mod norm;
 mod novograd;
 mod optimizer;
 mod parameter_average;
+mod prelude;
 mod radam;
 mod ranges;
 mod rate;

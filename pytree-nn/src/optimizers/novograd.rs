@@ -1,41 +1,28 @@
 //! `NovoGrad`, which normalises the gradient of each parameter by its running norm.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{deviation, each, zeros};
-use crate::optimizers::ranges::{fraction, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, check_number, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
+use crate::optimizers::transformation::check_number;
 
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct NovogradOptions {
     /// The factor of the old sum when the sum of the normalised gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The weight of the old mean when the running mean of the squared norms is updated; by default 0.25.
+    #[default(0.25)]
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁶.
+    #[default(1e-6)]
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
+    #[default(0.0)]
     pub epsilon_root: f64,
     /// The strength of the weight decay, which is added to each normalised gradient before the summation; by default 0.
+    #[default(0.0)]
     pub weight_decay: f64,
-}
-
-impl Default for NovogradOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.25,
-            epsilon: 1e-6,
-            epsilon_root: 0.0,
-            weight_decay: 0.0,
-        }
-    }
 }
 
 /// Returns `NovoGrad` with its default options: see [`scale_by_novograd`].

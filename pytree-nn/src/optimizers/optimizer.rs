@@ -12,22 +12,19 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use pytree_base::bug::{LEAVES, pairs};
-use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, axes, boundary, graph, partition,
+    Filter, LeafKind, Partition, PytreeOf, SelectPart, axes, boundary, graph, partition,
 };
 use pytree_derive::panicking_twin;
+use pytree_transform::Gradient;
 use pytree_transform::extend::warn_of_debug_build;
-use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::convert_floats::at_least_f32;
-use crate::hyperparameter::Hyperparameter;
 use crate::optimizers::error::{GradientProblem, OptimizerError};
+use crate::optimizers::prelude::*;
 use crate::optimizers::ranges::known_number;
 use crate::optimizers::scheduled::Scheduled;
-use crate::optimizers::transformation::{Chain, GradientTransformation};
-use crate::schedules::Schedule;
 
 /// Applies gradients to the parameters of a model of type `M`.
 ///
@@ -206,7 +203,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// or infinite.
     #[doc(alias = "optax.inject_hyperparams")]
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate | InfiniteRate)]
-    #[track_caller]
     pub fn try_set_learning_rate(
         &mut self,
         rate: impl Into<Schedule>,
@@ -243,7 +239,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// If no transformation of the chain has a hyper-parameter of this name, if the value is a tensor that is not a scalar
     /// of floats, or if it is known and out of range.
     #[panicking_twin(set_hyperparameter, Hyperparameter)]
-    #[track_caller]
     pub fn try_set_hyperparameter(
         &mut self,
         name: &str,
@@ -275,7 +270,6 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         "optax.apply_updates"
     ))]
     #[panicking_twin(update)]
-    #[track_caller]
     pub fn try_update(
         &mut self,
         model: &mut M,

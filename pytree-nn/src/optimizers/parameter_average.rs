@@ -1,12 +1,9 @@
 //! A running average of the parameters of a model.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Filter, KeyPath, LeafKind, Module, PytreeOf, Tree, TreeDef, graph, partition};
-use pytree_transform::{DType, Tensor};
+use pytree_core::{Filter, KeyPath, LeafKind, PytreeOf, TreeDef, graph, partition};
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
-use crate::optimizers::ranges::fraction;
-use crate::optimizers::transformation::Scalar;
+use crate::optimizers::prelude::*;
 
 /// A running average of the parameters of a model, for evaluation (Polyak and Juditsky 1992, "Acceleration of
 /// stochastic approximation by averaging"). The average is exponential, as in `optax.incremental_update`.

@@ -1,35 +1,20 @@
 //! Rectified Adam, which corrects the updates while the mean square comes from only a few gradients.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
 use crate::optimizers::adam::AdamOptions;
-use crate::optimizers::moments::{
-    Corrections, count_update, deviation, each, running_mean, running_square_mean, zeros,
-};
+use crate::optimizers::moments::Corrections;
+use crate::optimizers::prelude::*;
 use crate::optimizers::ranges::finite;
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, differing};
-use crate::schedules::Schedule;
 
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RadamOptions {
     /// The options that rectified Adam shares with Adam.
     pub adam: AdamOptions,
     /// An update is rectified if the number ρ is at least this threshold: see [`scale_by_radam`]. By default 5.
+    #[default(5.0)]
     pub threshold: f64,
-}
-
-impl Default for RadamOptions {
-    fn default() -> Self {
-        Self {
-            adam: AdamOptions::default(),
-            threshold: 5.0,
-        }
-    }
 }
 
 /// Returns rectified Adam with its default options: see [`scale_by_radam`].

@@ -1,18 +1,11 @@
 //! `RMSProp`, optionally with a centred denominator, a bias correction, or momentum.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
 use crate::optimizers::amsgrad::BiasCorrection;
-use crate::optimizers::moments::{
-    Momentum, correction, count_update, each, full, plus, running_mean, running_square_mean, zeros,
-};
-use crate::optimizers::ranges::{below_one, fraction, not_negative};
+use crate::optimizers::moments::{Momentum, correction, full, plus};
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
 use crate::optimizers::trace;
-use crate::optimizers::transformation::{Chain, GradientTransformation, Scalar, chain, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::transformation::chain;
 
 /// Where [`RmsPropOptions::epsilon`] is added in the denominator.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,39 +30,31 @@ pub enum Centering {
 }
 
 /// The options of [`rmsprop_with`] and [`scale_by_rms`], with the defaults of `optax.rmsprop`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RmsPropOptions {
     /// The weight of the old means when the running means are updated; by default 0.9.
+    #[default(0.9)]
     pub decay: f64,
     /// The number that is added to the denominator; by default 10⁻⁸.
+    #[default(1e-8)]
     pub epsilon: f64,
     /// Where `epsilon` is added; by default [`EpsilonPlace::InsideRoot`].
+    #[default(EpsilonPlace::InsideRoot)]
     pub epsilon_place: EpsilonPlace,
     /// The initial value of the mean square; by default 0.
+    #[default(0.0)]
     pub initial_scale: f64,
     /// Whether the denominator is centred; by default [`Centering::Uncentered`].
+    #[default(Centering::Uncentered)]
     pub centering: Centering,
     /// Whether the bias of the means is corrected; by default [`BiasCorrection::Uncorrected`].
+    #[default(BiasCorrection::Uncorrected)]
     pub bias_correction: BiasCorrection,
     /// The decay and the form of the momentum; by default `None`, which means no momentum. The momentum is applied to
     /// the updates after their multiplication by the learning rate. [`scale_by_rms`] does not use this option.
     pub momentum: Option<(f64, Momentum)>,
-}
-
-impl Default for RmsPropOptions {
-    fn default() -> Self {
-        Self {
-            decay: 0.9,
-            epsilon: 1e-8,
-            epsilon_place: EpsilonPlace::InsideRoot,
-            initial_scale: 0.0,
-            centering: Centering::Uncentered,
-            bias_correction: BiasCorrection::Uncorrected,
-            momentum: None,
-        }
-    }
 }
 
 /// Returns `RMSProp` with its default options: see [`scale_by_rms`].

@@ -1,11 +1,7 @@
 //! A schedule together with its count of updates.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{DType, Tensor};
-
 use crate::optimizers::error::OptimizerError;
-use crate::schedules::Schedule;
+use crate::optimizers::prelude::*;
 
 /// A schedule with the count of updates at which the schedule is evaluated. A constant schedule has no count, so a
 /// compiled update does not compute a count.

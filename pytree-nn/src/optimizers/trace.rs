@@ -1,14 +1,7 @@
 //! Momentum.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
-use crate::optimizers::moments::{Momentum, each, zeros};
-use crate::optimizers::ranges::fraction;
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::Momentum;
+use crate::optimizers::prelude::*;
 
 /// Returns stochastic gradient descent with momentum: see [`trace`].
 ///

@@ -1,63 +1,37 @@
 //! LAMB and LARS, which scale the norm of each update by the norm of its parameter.
 
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::Tensor;
-
 use crate::optimizers::adam::{AdamOptions, scale_by_adam};
 use crate::optimizers::moments::Momentum;
-use crate::optimizers::ranges::not_negative;
+use crate::optimizers::prelude::*;
 use crate::optimizers::rate::scale_by_learning_rate;
 use crate::optimizers::trace;
-use crate::optimizers::transformation::{Chain, GradientTransformation, chain, check_number};
+use crate::optimizers::transformation::{chain, check_number};
 use crate::optimizers::weight_decay::{WeightDecay, add_decayed_weights};
-use crate::schedules::Schedule;
 
 /// The options of [`lamb_with`], with the defaults of `optax.lamb`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Defaults)]
 pub struct LambOptions {
     /// The options of Adam; by default the defaults of Adam, but with an `epsilon` of 10⁻⁶.
+    #[default(AdamOptions { epsilon: 1e-6, ..AdamOptions::default() })]
     pub adam: AdamOptions,
     /// The weight decay; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
 }
 
-impl Default for LambOptions {
-    fn default() -> Self {
-        Self {
-            adam: AdamOptions {
-                epsilon: 1e-6,
-                ..AdamOptions::default()
-            },
-            weight_decay: None,
-        }
-    }
-}
-
 /// The options of [`lars_with`], with the defaults of `optax.lars`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Defaults)]
 pub struct LarsOptions {
     /// The weight decay; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
     /// The factor and the ε of the trust ratio; by default 10⁻³ and 0.
+    #[default(TrustRatioOptions { coefficient: 1e-3, ..TrustRatioOptions::default() })]
     pub trust_ratio: TrustRatioOptions,
     /// The decay of the momentum; by default 0.9.
+    #[default(0.9)]
     pub decay: f64,
     /// The form of the momentum; by default [`Momentum::Classical`].
+    #[default(Momentum::Classical)]
     pub momentum: Momentum,
-}
-
-impl Default for LarsOptions {
-    fn default() -> Self {
-        Self {
-            weight_decay: None,
-            trust_ratio: TrustRatioOptions {
-                coefficient: 1e-3,
-                ..TrustRatioOptions::default()
-            },
-            decay: 0.9,
-            momentum: Momentum::Classical,
-        }
-    }
 }
 
 /// Returns LAMB with its default options (You et al. 2020, "Large batch optimization for deep learning: training BERT
@@ -145,23 +119,16 @@ pub fn lars_with(learning_rate: impl Into<Schedule>, options: LarsOptions) -> Ch
 }
 
 /// The options of [`scale_by_trust_ratio`], with the defaults of `optax.scale_by_trust_ratio`.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct TrustRatioOptions {
     /// The factor c of the ratio; by default 1.
+    #[default(1.0)]
     pub coefficient: f64,
     /// The number that is added to the norm of the update; by default 0.
+    #[default(0.0)]
     pub epsilon: f64,
-}
-
-impl Default for TrustRatioOptions {
-    fn default() -> Self {
-        Self {
-            coefficient: 1.0,
-            epsilon: 0.0,
-        }
-    }
 }
 
 /// Multiplies each update by the norm of its parameter, and divides the product by the norm of the update.

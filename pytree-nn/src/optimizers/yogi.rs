@@ -1,43 +1,28 @@
 //! Yogi: Adam with a mean square that changes slowly.
 
-use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree};
-use pytree_transform::{AbstractArray, Tensor};
-
-use crate::optimizers::moments::{
-    Corrections, Momentum, count_update, deviation, each, full, running_mean,
-};
-use crate::optimizers::ranges::{below_one, not_negative};
-use crate::optimizers::transformation::{Chain, GradientTransformation, differing};
-use crate::schedules::Schedule;
+use crate::optimizers::moments::{Corrections, Momentum, full};
+use crate::optimizers::prelude::*;
 
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
-#[derive(Static, Clone, Copy, Debug, PartialEq)]
+#[derive(Static, Clone, Copy, Debug, Defaults, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct YogiOptions {
     /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
+    #[default(0.9)]
     pub beta1: f64,
     /// The number β₂ in the update of the mean square: see [`scale_by_yogi`]. By default 0.999.
+    #[default(0.999)]
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻³.
+    #[default(1e-3)]
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
+    #[default(0.0)]
     pub epsilon_root: f64,
     /// The initial value of both means; by default 10⁻⁶.
+    #[default(1e-6)]
     pub initial: f64,
-}
-
-impl Default for YogiOptions {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-3,
-            epsilon_root: 0.0,
-            initial: 1e-6,
-        }
-    }
 }
 
 /// Returns Yogi with its default options: see [`scale_by_yogi`].

@@ -242,7 +242,6 @@ impl Rngs {
     /// Returns [`RngError::NoStream`] if neither the stream `name` nor the stream `default` exists. The method panics
     /// if the stream was split and `vmap` does not map over it.
     #[panicking_twin(next)]
-    #[track_caller]
     pub fn try_next(&mut self, name: &str) -> Result<Key, RngError> {
         self.stream_mut(name).map(RngStream::next_key)
     }

@@ -2,60 +2,47 @@
 
 use pytree_core::Module;
 use pytree_core::kind::OptState;
+use pytree_derive::Defaults;
 use pytree_transform::Tensor;
 use std::f64::consts::PI;
 
 use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_tensor};
 
 /// The options of [`Schedule::cosine_with`], with the defaults of `optax.cosine_decay_schedule`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct CosineOptions {
     /// The last value, divided by the first value; by default 0.
+    #[default(0.0)]
     pub alpha: f64,
     /// The exponent of the cosine decay; by default 1.
+    #[default(1.0)]
     pub exponent: f64,
-}
-
-impl Default for CosineOptions {
-    fn default() -> Self {
-        Self {
-            alpha: 0.0,
-            exponent: 1.0,
-        }
-    }
 }
 
 /// The options of [`Schedule::warmup_cosine_with`], a linear warm-up followed by a cosine decay.
 ///
 /// The default schedule has no warm-up, and falls from 1 to 0 in one update. The defaults of `end` and `exponent` are
 /// those of `optax.warmup_cosine_decay_schedule`. The default of `init` is the value in the examples of optax.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct WarmupCosine {
     /// The value at the beginning of the warm-up; by default 0.
+    #[default(0.0)]
     pub init: f64,
     /// The value at the end of the warm-up; by default 1.
+    #[default(1.0)]
     pub peak: f64,
     /// The number of updates of the warm-up; by default 0.
+    #[default(0)]
     pub warmup_steps: usize,
     /// The number of updates of the warm-up and the decay together; by default 1.
+    #[default(1)]
     pub decay_steps: usize,
     /// The value at the end of the decay; by default 0.
+    #[default(0.0)]
     pub end: f64,
     /// The exponent of the cosine decay; by default 1.
+    #[default(1.0)]
     pub exponent: f64,
-}
-
-impl Default for WarmupCosine {
-    fn default() -> Self {
-        Self {
-            init: 0.0,
-            peak: 1.0,
-            warmup_steps: 0,
-            decay_steps: 1,
-            end: 0.0,
-            exponent: 1.0,
-        }
-    }
 }
 
 /// Cosine schedules.

@@ -4,53 +4,40 @@ use std::f64::consts::PI;
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static};
+use pytree_derive::Defaults;
 use pytree_transform::{Tensor, ix};
 
 use crate::schedules::schedule::{Schedule, ScheduleFunction, updates_number};
 
 /// The options of [`Schedule::linear_one_cycle_with`], with the defaults of `optax.linear_onecycle_schedule`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct LinearOneCycleOptions {
     /// The fraction of the steps after which the value reaches its peak; by default 0.3.
+    #[default(0.3)]
     pub rising_part: f64,
     /// The fraction of the steps after which the value has returned to the first value; by default 0.85.
+    #[default(0.85)]
     pub falling_part: f64,
     /// The peak divided by the first value; by default 25.
+    #[default(25.0)]
     pub initial_divisor: f64,
     /// The first value divided by the last value; by default 10⁴.
+    #[default(1e4)]
     pub final_divisor: f64,
-}
-
-impl Default for LinearOneCycleOptions {
-    fn default() -> Self {
-        Self {
-            rising_part: 0.3,
-            falling_part: 0.85,
-            initial_divisor: 25.0,
-            final_divisor: 1e4,
-        }
-    }
 }
 
 /// The options of [`Schedule::cosine_one_cycle_with`], with the defaults of `optax.cosine_onecycle_schedule`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct CosineOneCycleOptions {
     /// The fraction of the steps after which the value reaches its peak; by default 0.3.
+    #[default(0.3)]
     pub rising_part: f64,
     /// The peak divided by the first value; by default 25.
+    #[default(25.0)]
     pub initial_divisor: f64,
     /// The first value divided by the last value; by default 10⁴.
+    #[default(1e4)]
     pub final_divisor: f64,
-}
-
-impl Default for CosineOneCycleOptions {
-    fn default() -> Self {
-        Self {
-            rising_part: 0.3,
-            initial_divisor: 25.0,
-            final_divisor: 1e4,
-        }
-    }
 }
 
 /// Schedules that are multiplied by factors at boundaries.

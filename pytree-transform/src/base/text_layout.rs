@@ -4,8 +4,9 @@
 //! a line, and the groups inside are treated in the same way (Wadler, "A prettier printer", 2003). Texts and tokens are
 //! stored in sequence (Oppen, "Prettyprinting", 1980), so a long jaxpr needs no tree of small allocations.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{Display, Write as _};
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::dtype::AbstractArray;
 
 /// A text with possible line breaks. [`format`](Self::format) decides which breaks end a line.
@@ -179,34 +180,9 @@ impl TextLayout {
     }
 }
 
-/// Displays a list of axes or lengths in the notation of jaxprs, for instance `(2, 3)` or `(1,)`.
-pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
-
-impl Display for Tuple<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, number) in self.0.iter().enumerate() {
-            write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
-}
-
 /// Displays the padding of all axes as jaxprs write it, for instance `((0, 1), (2, 2))`.
-pub(crate) struct Pairs<'a>(pub(crate) &'a [(isize, isize)]);
-
-impl Display for Pairs<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, (low, high)) in self.0.iter().enumerate() {
-            write!(
-                f,
-                "{}({low}, {high})",
-                if position == 0 { "" } else { ", " }
-            )?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
+pub(crate) fn pairs_tuple(pairs: &[(isize, isize)]) -> impl Display {
+    Tuple(pairs.iter().map(|(low, high)| format!("({low}, {high})")))
 }
 
 /// Returns the display of an abstract array with its article, for instance `an f32[6]`, for messages.

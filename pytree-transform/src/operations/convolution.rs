@@ -126,7 +126,6 @@ impl Convolution {
     /// Panics if the shapes, the dtypes or the configuration do not match. The message lists every problem.
     #[must_use]
     #[panicking_twin(apply, Shape | DType)]
-    #[track_caller]
     pub fn try_apply(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let _called = called("convolve");
         let laid_out = self.lay_out("convolve", x, kernel)?;
@@ -154,7 +153,6 @@ impl Convolution {
     #[doc(alias("lax.conv_transpose", "F.conv_transpose2d"))]
     #[must_use]
     #[panicking_twin(apply_transposed, Shape | DType)]
-    #[track_caller]
     pub fn try_apply_transposed(&self, x: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
         let operation = "convolve transposed";
         let _called = called(operation);

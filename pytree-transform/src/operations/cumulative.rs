@@ -69,9 +69,7 @@ macro_rules! running {
             ///
             /// # Panics
             #[doc = $elements]
-            #[must_use]
             #[panicking_twin($name, composed, Axis | DType)]
-            #[track_caller]
             pub fn $try_name(&self, axis: impl Into<RunningAxis>) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));
                 let run = axis.into().of(self, stringify!($name))?;

@@ -102,9 +102,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).tril(0), Tensor::from([[1, 0], [3, 4]]));
     /// ```
     #[doc(alias("jnp.tril", "torch.tril"))]
-    #[must_use]
     #[panicking_twin(tril, Shape)]
-    #[track_caller]
     pub fn try_tril(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the lower triangle of", self, Comparison::Le, offset)
     }
@@ -123,9 +121,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).triu(1), Tensor::from([[0, 2], [0, 0]]));
     /// ```
     #[doc(alias("jnp.triu", "torch.triu"))]
-    #[must_use]
     #[panicking_twin(triu, Shape)]
-    #[track_caller]
     pub fn try_triu(&self, offset: isize) -> Result<Self, TensorError> {
         triangle("take the upper triangle of", self, Comparison::Ge, offset)
     }
@@ -144,9 +140,7 @@ impl Tensor {
     /// assert_eq!(x.diagonal(1, 0, 1), Tensor::from([2, 6]));
     /// ```
     #[doc(alias("jnp.diagonal", "torch.diagonal"))]
-    #[must_use]
     #[panicking_twin(diagonal, Axis | Shape)]
-    #[track_caller]
     pub fn try_diagonal(
         &self,
         offset: isize,
@@ -180,9 +174,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).trace(), Tensor::from(5));
     /// ```
     #[doc(alias("jnp.trace", "torch.trace"))]
-    #[must_use]
     #[panicking_twin(trace, Shape | DType)]
-    #[track_caller]
     pub fn try_trace(&self) -> Result<Self, TensorError> {
         let _called = called("take the trace of");
         needs_matrix("take the trace of", self)?;
@@ -205,9 +197,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1]).diag(-1), Tensor::from([[0, 0], [1, 0]]));
     /// ```
     #[doc(alias("jnp.diag", "torch.diag"))]
-    #[must_use]
     #[panicking_twin(diag, Shape)]
-    #[track_caller]
     pub fn try_diag(&self, offset: isize) -> Result<Self, TensorError> {
         if self.rank() != 1 {
             return Err(TensorError::shape(

@@ -100,9 +100,7 @@ impl Tensor {
     /// assert_eq!(x.dynamic_slice(&[Tensor::from(9)], [2]), Tensor::from([20, 30]));
     /// ```
     #[doc(alias = "lax.dynamic_slice")]
-    #[must_use]
     #[panicking_twin(dynamic_slice, Shape)]
-    #[track_caller]
     pub fn try_dynamic_slice(
         &self,
         starts: &[Self],
@@ -132,9 +130,7 @@ impl Tensor {
     /// assert_eq!(x.dynamic_update_slice(&update, &[Tensor::from(1)]), Tensor::from([0, 1, 2, 0]));
     /// ```
     #[doc(alias = "lax.dynamic_update_slice")]
-    #[must_use]
     #[panicking_twin(dynamic_update_slice, Shape | DType)]
-    #[track_caller]
     pub fn try_dynamic_update_slice(
         &self,
         update: &Self,

@@ -41,7 +41,6 @@ use crate::tensor::Tensor;
 #[doc(alias("jnp.einsum", "torch.einsum"))]
 #[must_use]
 #[panicking_twin(einsum, Shape | DType)]
-#[track_caller]
 pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, TensorError> {
     let _called = called("einsum");
     let found: SmallVec<[&AbstractArray; 4]> =

@@ -105,9 +105,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
     /// ```
     #[doc(alias("jnp.argmax", "torch.argmax"))]
-    #[must_use]
     #[panicking_twin(argmax, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
         argument_of(Extremum::Max, self, axis)
@@ -123,9 +121,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax_keep(-1), Tensor::from([[1], [0]]));
     /// ```
-    #[must_use]
     #[panicking_twin(argmax_keep, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmax_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmax", self.info(), axis)?;
         let positions = argument_of(Extremum::Max, self, axis)?;
@@ -144,9 +140,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin(-1), Tensor::from([0, 1]));
     /// ```
     #[doc(alias("jnp.argmin", "torch.argmin"))]
-    #[must_use]
     #[panicking_twin(argmin, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmin(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
         argument_of(Extremum::Min, self, axis)
@@ -162,9 +156,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin_keep(-1), Tensor::from([[0], [1]]));
     /// ```
-    #[must_use]
     #[panicking_twin(argmin_keep, Axis | Shape)]
-    #[track_caller]
     pub fn try_argmin_keep(&self, axis: isize) -> Result<Self, TensorError> {
         let axis = axis_of("argmin", self.info(), axis)?;
         let positions = argument_of(Extremum::Min, self, axis)?;

@@ -9,8 +9,7 @@ use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::fused::{fused, try_differentiated};
 use crate::operations::reduce::called_with_floats;
 use crate::primitives::body::recorded::RematPolicy;
-use crate::primitives::convert;
-use crate::primitives::elementwise;
+use crate::primitives::{convert, elementwise};
 use crate::tensor::Tensor;
 
 macro_rules! unary_methods {

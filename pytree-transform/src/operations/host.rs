@@ -98,14 +98,9 @@ pub fn pure_callback_with<F>(
 where
     F: Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
 {
-    host_call(
-        "pure_callback",
-        Purity::Pure,
-        operands,
-        results,
-        batches,
-        function,
-    )
+    let function = move |values: &[Tensor], _: &[usize]| function(values);
+    let name = "pure_callback";
+    host_call(name, Purity::Pure, operands, results, batches, function)
 }
 
 /// Calls a function of the host that has an effect, for instance one that reads a sensor, as a part of a program.
@@ -137,32 +132,23 @@ pub fn io_callback<F>(operands: &[&Tensor], results: &[AbstractArray], function:
 where
     F: Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
 {
-    let batches = HostBatches::EachExample;
-    host_call(
-        "io_callback",
-        Purity::Effect,
-        operands,
-        results,
-        batches,
-        function,
-    )
+    let function = move |values: &[Tensor], _: &[usize]| function(values);
+    let (name, batches) = ("io_callback", HostBatches::EachExample);
+    host_call(name, Purity::Effect, operands, results, batches, function)
 }
 
 #[track_caller]
-fn host_call<F>(
+fn host_call(
     name: &'static str,
     purity: Purity,
     operands: &[&Tensor],
     results: &[AbstractArray],
     batches: HostBatches,
-    function: F,
-) -> Vec<Tensor>
-where
-    F: Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
-{
+    function: impl Fn(&[Tensor], &[usize]) -> Vec<Tensor> + Send + Sync + 'static,
+) -> Vec<Tensor> {
     let call = HostCall {
         name,
-        function: Arc::new(move |values, _| function(values)),
+        function: Arc::new(function),
         results: results.into(),
         purity,
         takes_batches: batches == HostBatches::Whole,
@@ -212,20 +198,12 @@ fn observe(
     operands: &[&Tensor],
     observer: impl Fn(&[Tensor], &[usize]) + Send + Sync + 'static,
 ) {
-    let call = HostCall {
-        name,
-        function: Arc::new(move |values, position| {
-            observer(values, position);
-            Vec::new()
-        }),
-        results: Arc::default(),
-        purity: Purity::Observer,
-        takes_batches: false,
-        has_condition: false,
-        batch: Vec::new(),
-        line: Location::caller(),
+    let (purity, batches) = (Purity::Observer, HostBatches::EachExample);
+    let function = move |values: &[Tensor], position: &[usize]| {
+        observer(values, position);
+        Vec::new()
     };
-    or_panic(bind(&call, operands));
+    host_call(name, purity, operands, &[], batches, function);
 }
 
 static IS_CHECKED_BY_DEFAULT: LazyLock<bool> =

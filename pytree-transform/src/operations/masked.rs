@@ -61,9 +61,7 @@ impl Tensor {
     /// let x = Tensor::from([1.0, f64::NAN, 3.0]);
     /// assert_eq!(x.sum_where(&Tensor::from([true, false, true])), Tensor::from(4.0));
     /// ```
-    #[must_use]
     #[panicking_twin(sum_where, Shape | DType)]
-    #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
         let _called = called("sum_where");
         check_mask("sum_where", self, mask)?;
@@ -99,9 +97,7 @@ impl Tensor {
     /// let loss = |x: &Tensor| mask.select(x, &Tensor::ones_like(x)).sqrt().mean_where(&mask);
     /// assert_eq!(grad(loss)(&Tensor::from([4.0, 0.0])), Tensor::from([0.25, 0.0]));
     /// ```
-    #[must_use]
     #[panicking_twin(mean_where, Shape | DType)]
-    #[track_caller]
     pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
         let _called = called_with_floats("mean_where", self)?;
         check_mask("mean_where", self, mask)?;
@@ -129,9 +125,7 @@ impl Tensor {
     /// assert_eq!(mean, Tensor::from(2.0));
     /// ```
     #[doc(alias = "jnp.average")]
-    #[must_use]
     #[panicking_twin(weighted_mean, Shape | DType)]
-    #[track_caller]
     pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
         let _called = called_with_floats("weighted_mean", self)?;
         check_same_shape("weighted_mean", self, weights)?;

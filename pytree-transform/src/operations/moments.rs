@@ -146,9 +146,7 @@ impl Tensor {
     /// assert_eq!(x.variance_with([1], 0), x.variance_axes([1]));
     /// ```
     #[doc(alias("jnp.var", "torch.var"))]
-    #[must_use]
     #[panicking_twin(variance_with, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_variance_with(
         &self,
         axes: impl TensorAxes,
@@ -170,9 +168,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 3.0, 5.0]).standard_deviation_with([0], 1), Tensor::from(2.0));
     /// ```
     #[doc(alias("jnp.std", "torch.std"))]
-    #[must_use]
     #[panicking_twin(standard_deviation_with, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_standard_deviation_with(
         &self,
         axes: impl TensorAxes,

@@ -47,9 +47,7 @@ impl Tensor {
     /// # Panics
     /// Panics if `padding` does not have one pair or triple for each axis, or if more elements are removed than an axis has.
     #[doc(alias("jnp.pad", "lax.pad", "F.pad"))]
-    #[must_use]
     #[panicking_twin(pad)]
-    #[track_caller]
     pub fn try_pad<P: PadWidths>(
         &self,
         value: impl Operand,
@@ -73,9 +71,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).reverse([-1]), Tensor::from([[2, 1], [4, 3]]));
     /// ```
     #[doc(alias("jnp.flip", "lax.rev", "torch.flip"))]
-    #[must_use]
     #[panicking_twin(reverse, Axis | Shape)]
-    #[track_caller]
     pub fn try_reverse(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         let axes = axes_of("reverse", self.info(), axes.axes())?;
         slice::reverse(self, &axes)

@@ -30,9 +30,7 @@ macro_rules! binary_methods {
             ///
             /// # Panics
             /// Panics if the dtypes differ or the shapes do not broadcast.
-            #[must_use]
             #[panicking_twin($name)]
-            #[track_caller]
             pub fn $try_name(&self, other: impl Operand) -> Result<Self, TensorError> {
                 let _called = called(stringify!($name));
                 $function($operation, self, &other.beside(self)?)
@@ -124,9 +122,7 @@ impl Tensor {
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
     #[doc(alias("jnp.divide", "lax.div", "torch.div"))]
-    #[must_use]
     #[panicking_twin(divide)]
-    #[track_caller]
     pub fn try_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("divide");
         check_quotient(&other, self)?;
@@ -144,9 +140,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).floor_divide(2), Tensor::from([3, -4]));
     /// ```
     #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
-    #[must_use]
     #[panicking_twin(floor_divide)]
-    #[track_caller]
     pub fn try_floor_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
@@ -188,9 +182,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).rem(3), Tensor::from([1, -1]));
     /// ```
     #[doc(alias("jnp.remainder", "torch.remainder"))]
-    #[must_use]
     #[panicking_twin(remainder)]
-    #[track_caller]
     pub fn try_remainder(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("remainder");
         let other = &other.beside(self)?;
@@ -226,9 +218,7 @@ impl Tensor {
     /// assert!((length[1] / 5e200 - 1.0).abs() < 1e-15);
     /// ```
     #[doc(alias("jnp.hypot", "torch.hypot"))]
-    #[must_use]
     #[panicking_twin(hypot)]
-    #[track_caller]
     pub fn try_hypot(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("hypot");
         let other = &other.beside(self)?;
@@ -257,9 +247,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([-2.0, 0.0, 2.0]).heaviside(0.5), Tensor::from([0.0, 0.5, 1.0]));
     /// ```
     #[doc(alias("jnp.heaviside", "torch.heaviside"))]
-    #[must_use]
     #[panicking_twin(heaviside)]
-    #[track_caller]
     pub fn try_heaviside(&self, at_zero: impl Operand) -> Result<Self, TensorError> {
         let _called = called("heaviside");
         let at_zero = &at_zero.beside(self)?;
@@ -311,9 +299,7 @@ impl Tensor {
     /// assert_eq!(slopes, Tensor::from([0.0, 0.0, 1.0, 0.0]));
     /// ```
     #[doc(alias = "lax.clamp")]
-    #[must_use]
     #[panicking_twin(clamp, composed)]
-    #[track_caller]
     pub fn try_clamp(&self, low: impl Operand, high: impl Operand) -> Result<Self, TensorError> {
         let _called = called("clamp");
         let (low, high) = (low.beside(self)?, high.beside(self)?);
@@ -378,9 +364,7 @@ impl Tensor {
     /// assert_eq!(grad(safe_root)(&x), Tensor::from([0.0, 0.25]));
     /// ```
     #[doc(alias("jnp.where", "lax.select", "torch.where", "torch.Tensor.masked_fill"))]
-    #[must_use]
     #[panicking_twin(select)]
-    #[track_caller]
     pub fn try_select(
         &self,
         on_true: impl Operand,

@@ -95,7 +95,6 @@ impl Pooling {
     /// ```
     #[must_use]
     #[panicking_twin(max, Shape | DType)]
-    #[track_caller]
     pub fn try_max(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         self.extremum("take the maximum of windows of", Extremum::Max, x)
     }
@@ -113,7 +112,6 @@ impl Pooling {
     /// ```
     #[must_use]
     #[panicking_twin(min, Shape | DType)]
-    #[track_caller]
     pub fn try_min(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         self.extremum("take the minimum of windows of", Extremum::Min, x)
     }
@@ -131,7 +129,6 @@ impl Pooling {
     /// ```
     #[must_use]
     #[panicking_twin(sum, Shape | DType)]
-    #[track_caller]
     pub fn try_sum(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         let operation = "sum windows of";
         let _called = called(operation);
@@ -151,7 +148,6 @@ impl Pooling {
     /// ```
     #[must_use]
     #[panicking_twin(average, Shape | DType)]
-    #[track_caller]
     pub fn try_average(&self, x: &Tensor) -> Result<Tensor, TensorError> {
         if !x.dtype().is_float() {
             return Err(TensorError::dtype(

@@ -23,9 +23,7 @@ impl Tensor {
     /// assert_eq!(x.matmul(&Tensor::from([1.0, 10.0])), Tensor::from([21.0, 43.0]));
     /// ```
     #[doc(alias("jnp.matmul", "torch.matmul", "torch.mm", "torch.bmm"))]
-    #[must_use]
     #[panicking_twin(matmul, Shape | DType)]
-    #[track_caller]
     pub fn try_matmul(&self, right: &Self) -> Result<Self, TensorError> {
         let _called = called("matmul");
         check(self, right)?;

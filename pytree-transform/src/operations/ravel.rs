@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use pytree_core::error::LeafMismatch;
 use pytree_core::{KeyPath, TreeDef, TreeError, graph};
+use pytree_derive::panicking_twin;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
 use crate::primitives::slice::slice;
@@ -45,21 +46,13 @@ pub struct Unravel<M> {
 /// ```
 ///
 /// # Panics
-/// Panics if the dtypes of the leaves differ. See [`try_ravel`] for a fallible version.
-#[doc(alias("jax.flatten_util.ravel_pytree", "torch.nn.utils.parameters_to_vector"))]
-#[track_caller]
-pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
-    match try_ravel(model) {
-        Ok(ravelled) => ravelled,
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Returns the same as [`ravel`]. Returns an error where `ravel` panics.
+/// Panics if the dtypes of the leaves differ.
 ///
 /// # Errors
 /// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype differs
 /// from the dtype of the first leaf. Also returns the errors of [`graph::try_flatten`].
+#[doc(alias("jax.flatten_util.ravel_pytree", "torch.nn.utils.parameters_to_vector"))]
+#[panicking_twin(ravel)]
 pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
     let (leaves, treedef) = graph::try_flatten::<Tensor, M>(model)?;
     let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);

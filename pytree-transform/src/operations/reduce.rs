@@ -132,9 +132,7 @@ macro_rules! reductions {
             /// # Panics
             /// Panics if
             #[doc = $when]
-            #[must_use]
             #[panicking_twin($name, Shape | DType)]
-            #[track_caller]
             pub fn $try_name(&self) -> Result<Self, TensorError> {
                 $reduce(self, &all_axes(self))
             }
@@ -147,9 +145,7 @@ macro_rules! reductions {
             /// # Panics
             /// Panics if an axis is out of range, if an axis is given twice, or if
             #[doc = $when]
-            #[must_use]
             #[panicking_twin($name, Axis | Shape | DType)]
-            #[track_caller]
             pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
                 let axes = axes_of($operation, self.info(), axes.axes())?;
                 let reduced = $reduce(self, &axes)?;

@@ -40,9 +40,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).roll(1, 0), Tensor::from([4, 1, 2, 3]));
     /// ```
     #[doc(alias("jnp.roll", "torch.roll"))]
-    #[must_use]
     #[panicking_twin(roll, Axis)]
-    #[track_caller]
     pub fn try_roll(&self, shift: isize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("roll");
         let axis = axis_of("roll", self.info(), axis)?;
@@ -111,9 +109,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).repeat(2, 0), Tensor::from([1, 1, 2, 2]));
     /// ```
     #[doc(alias("jnp.repeat", "torch.repeat_interleave"))]
-    #[must_use]
     #[panicking_twin(repeat, Axis)]
-    #[track_caller]
     pub fn try_repeat(&self, repeats: usize, axis: isize) -> Result<Self, TensorError> {
         let _called = called("repeat");
         let axis = axis_of("repeat", self.info(), axis)?;
@@ -143,7 +139,6 @@ impl Tensor {
     #[doc(alias("jnp.split", "torch.chunk"))]
     #[must_use]
     #[panicking_twin(split, Axis | Shape)]
-    #[track_caller]
     pub fn try_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("split", self.info(), axis)?;
         let length = self.shape()[place];
@@ -176,7 +171,6 @@ impl Tensor {
     #[doc(alias("jnp.array_split", "torch.tensor_split"))]
     #[must_use]
     #[panicking_twin(array_split, Axis | Shape)]
-    #[track_caller]
     pub fn try_array_split(&self, parts: usize, axis: isize) -> Result<Vec<Self>, TensorError> {
         let place = axis_of("array_split", self.info(), axis)?;
         if parts == 0 {
@@ -221,7 +215,6 @@ impl Tensor {
     #[doc(alias("jnp.split", "torch.split"))]
     #[must_use]
     #[panicking_twin(split_at, Axis | Shape)]
-    #[track_caller]
     pub fn try_split_at(
         &self,
         positions: impl AsRef<[usize]>,
@@ -258,9 +251,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).swap_axes(0, -1).shape(), [4, 3, 2]);
     /// ```
     #[doc(alias("jnp.swapaxes", "torch.Tensor.transpose"))]
-    #[must_use]
     #[panicking_twin(swap_axes, Axis)]
-    #[track_caller]
     pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
         let first = axis_of("swap axes of", self.info(), axis1)?;
         let second = axis_of("swap axes of", self.info(), axis2)?;
@@ -321,7 +312,6 @@ impl Tensor {
     #[doc(alias("jnp.meshgrid", "torch.meshgrid"))]
     #[must_use]
     #[panicking_twin(meshgrid, Shape)]
-    #[track_caller]
     pub fn try_meshgrid(tensors: &[impl Borrow<Self>]) -> Result<Vec<Self>, TensorError> {
         let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
         if tensors.iter().any(|tensor| tensor.rank() != 1) {

@@ -165,9 +165,7 @@ impl Tensor {
     /// assert_eq!(x.reshape((batch, -1)).shape(), [4, 1]);
     /// ```
     #[doc(alias("jnp.reshape", "torch.reshape", "torch.Tensor.view"))]
-    #[must_use]
     #[panicking_twin(reshape, Shape)]
-    #[track_caller]
     pub fn try_reshape(&self, shape: impl NewShape) -> Result<Self, TensorError> {
         let shape = resolved(self.len(), &shape.lengths().0)
             .map_err(|mistake| mistake.error("reshape", &[self.info()]))?;

@@ -69,9 +69,7 @@ impl Tensor {
     /// assert_eq!(x.segment_sum(&Tensor::from([0, 2, 0]), 3), Tensor::from([5.0, 0.0, 2.0]));
     /// ```
     #[doc(alias("jax.ops.segment_sum", "torch.scatter_add"))]
-    #[must_use]
     #[panicking_twin(segment_sum, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_sum(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_sum", self, indices, segments, 0.0)?;
         start.at_indices(&indices, 0).try_add(self)
@@ -90,9 +88,7 @@ impl Tensor {
     /// assert_eq!(x.segment_prod(&Tensor::from([0, 2, 0]), 3), Tensor::from([12.0, 1.0, 2.0]));
     /// ```
     #[doc(alias = "jax.ops.segment_prod")]
-    #[must_use]
     #[panicking_twin(segment_prod, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_prod(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_prod", self, indices, segments, 1.0)?;
         start.at_indices(&indices, 0).try_multiply(self)
@@ -111,9 +107,7 @@ impl Tensor {
     /// assert_eq!(x.segment_max(&Tensor::from([0, 1, 0]), 2), Tensor::from([4, 2]));
     /// ```
     #[doc(alias = "jax.ops.segment_max")]
-    #[must_use]
     #[panicking_twin(segment_max, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_max(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_max", self, indices, segments, f64::NEG_INFINITY)?;
         start.at_indices(&indices, 0).try_max(self)
@@ -132,9 +126,7 @@ impl Tensor {
     /// assert_eq!(x.segment_min(&Tensor::from([0, 1, 0]), 2), Tensor::from([3, 2]));
     /// ```
     #[doc(alias = "jax.ops.segment_min")]
-    #[must_use]
     #[panicking_twin(segment_min, Shape | DType)]
-    #[track_caller]
     pub fn try_segment_min(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_min", self, indices, segments, f64::INFINITY)?;
         start.at_indices(&indices, 0).try_min(self)

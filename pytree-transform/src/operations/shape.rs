@@ -43,9 +43,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([-1, 0, 1]).shape(), [4, 2, 3]);
     /// ```
     #[doc(alias("jnp.transpose", "torch.permute"))]
-    #[must_use]
     #[panicking_twin(transpose, Axis | Shape)]
-    #[track_caller]
     pub fn try_transpose(&self, permutation: impl AsRef<[isize]>) -> Result<Self, TensorError> {
         let permutation = axes_of("transpose", self.info(), permutation.as_ref())?;
         shape::transpose(self, &permutation)
@@ -62,9 +60,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).move_axis(0, -1).shape(), [3, 4, 2]);
     /// ```
     #[doc(alias("jnp.moveaxis", "torch.movedim"))]
-    #[must_use]
     #[panicking_twin(move_axis, Axis)]
-    #[track_caller]
     pub fn try_move_axis(&self, from: isize, to: isize) -> Result<Self, TensorError> {
         let from = axis_of("move an axis of", self.info(), from)?;
         let to = axis_of("move an axis of", self.info(), to)?;
@@ -86,9 +82,7 @@ impl Tensor {
     /// assert_eq!(x.expand_dims([0, 2]).shape(), [1, 3, 1]);
     /// ```
     #[doc(alias("jnp.expand_dims", "torch.unsqueeze"))]
-    #[must_use]
     #[panicking_twin(expand_dims, Shape)]
-    #[track_caller]
     pub fn try_expand_dims(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         expand_dims(self, axes.axes())
     }
@@ -106,9 +100,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [1, 3, 1]).squeeze([0, -1]).shape(), [3]);
     /// ```
     #[doc(alias("jnp.squeeze", "torch.squeeze"))]
-    #[must_use]
     #[panicking_twin(squeeze, Axis | Shape)]
-    #[track_caller]
     pub fn try_squeeze(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
         squeeze(self, axes.axes())
     }
@@ -125,9 +117,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).broadcast_to([2, 2]), Tensor::from([[1, 2], [1, 2]]));
     /// ```
     #[doc(alias("jnp.broadcast_to", "torch.Tensor.expand"))]
-    #[must_use]
     #[panicking_twin(broadcast_to, Shape)]
-    #[track_caller]
     pub fn try_broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
         broadcast_to(self, shape.as_ref())
     }
@@ -146,9 +136,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
     /// ```
     #[doc(alias("jnp.stack", "torch.stack"))]
-    #[must_use]
     #[panicking_twin(stack, Shape | DType)]
-    #[track_caller]
     pub fn try_stack(tensors: &[impl Borrow<Self>], axis: isize) -> Result<Self, TensorError> {
         let _called = called("stack");
         let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
@@ -190,9 +178,7 @@ impl Tensor {
     /// assert_eq!(Tensor::concatenate(&[x, y], 0), Tensor::from([[1, 2], [3, 4]]));
     /// ```
     #[doc(alias("jnp.concatenate", "torch.cat"))]
-    #[must_use]
     #[panicking_twin(concatenate, Shape | DType | Axis)]
-    #[track_caller]
     pub fn try_concatenate(
         tensors: &[impl Borrow<Self>],
         axis: isize,

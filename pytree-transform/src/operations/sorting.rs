@@ -31,9 +31,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[3, 1, 2], [0, 5, 4]]).sort(-1), Tensor::from([[1, 2, 3], [0, 4, 5]]));
     /// ```
     #[doc(alias("jnp.sort", "torch.sort"))]
-    #[must_use]
     #[panicking_twin(sort, Axis)]
-    #[track_caller]
     pub fn try_sort(&self, axis: isize) -> Result<Self, TensorError> {
         let _called = called("sort");
         sort(Sorted::Elements, self, axis_of("sort", self.info(), axis)?)
@@ -51,9 +49,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argsort(0), Tensor::from([1, 3, 2, 0]));
     /// ```
     #[doc(alias("jnp.argsort", "torch.argsort"))]
-    #[must_use]
     #[panicking_twin(argsort, Axis)]
-    #[track_caller]
     pub fn try_argsort(&self, axis: isize) -> Result<Self, TensorError> {
         sort(
             Sorted::Positions,
@@ -79,7 +75,6 @@ impl Tensor {
     #[doc(alias("lax.top_k", "torch.topk"))]
     #[must_use]
     #[panicking_twin(top_k, Axis | Shape)]
-    #[track_caller]
     pub fn try_top_k(&self, k: usize) -> Result<(Self, Self), TensorError> {
         let axis = axis_of("top_k", self.info(), -1)?;
         let length = self.shape()[axis];
@@ -113,9 +108,7 @@ impl Tensor {
     /// assert_eq!(x.take_along_axis(&places, 1), Tensor::from([[20], [30]]));
     /// ```
     #[doc(alias("jnp.take_along_axis", "torch.gather"))]
-    #[must_use]
     #[panicking_twin(take_along_axis, Axis | Shape | DType)]
-    #[track_caller]
     pub fn try_take_along_axis(&self, indices: &Self, axis: isize) -> Result<Self, TensorError> {
         let place = axis_of("take along an axis of", self.info(), axis)?;
         let others = |tensor: &Self| {
@@ -163,9 +156,7 @@ impl Tensor {
     /// assert_eq!(edges.searchsorted(&Tensor::from([0, 3, 9])), Tensor::from([0, 1, 3]));
     /// ```
     #[doc(alias("jnp.searchsorted", "torch.searchsorted"))]
-    #[must_use]
     #[panicking_twin(searchsorted, Shape | DType)]
-    #[track_caller]
     pub fn try_searchsorted(&self, values: &Self) -> Result<Self, TensorError> {
         let _called = called("searchsorted");
         if self.rank() != 1 {

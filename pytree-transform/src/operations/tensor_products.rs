@@ -41,9 +41,7 @@ impl Tensor {
     /// assert_eq!(product.shape(), [8, 2, 5]);
     /// ```
     #[doc(alias = "lax.dot_general")]
-    #[must_use]
     #[panicking_twin(dot_general, Shape | Axis | DType)]
-    #[track_caller]
     pub fn try_dot_general(
         &self,
         other: &Self,
@@ -85,9 +83,7 @@ impl Tensor {
     /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
     /// ```
     #[doc(alias("jnp.tensordot", "torch.tensordot"))]
-    #[must_use]
     #[panicking_twin(tensordot, Shape | Axis | DType)]
-    #[track_caller]
     pub fn try_tensordot(
         &self,
         other: &Self,
@@ -115,9 +111,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).dot(&x), Tensor::from([5, 11]));
     /// ```
     #[doc(alias("jnp.dot", "torch.dot"))]
-    #[must_use]
     #[panicking_twin(dot, Shape | DType)]
-    #[track_caller]
     pub fn try_dot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("dot");
         if self.rank() == 0 || other.rank() == 0 {
@@ -139,9 +133,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4])), Tensor::from([[3, 4], [6, 8]]));
     /// ```
     #[doc(alias("jnp.outer", "torch.outer"))]
-    #[must_use]
     #[panicking_twin(outer, DType)]
-    #[track_caller]
     pub fn try_outer(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("outer");
         let (left, right) = (self.flatten(), other.flatten());
@@ -167,9 +159,7 @@ impl Tensor {
     /// assert_eq!(x.inner(&Tensor::from([1, 10])), Tensor::from([21, 43]));
     /// ```
     #[doc(alias("jnp.inner", "torch.inner"))]
-    #[must_use]
     #[panicking_twin(inner, Shape | DType)]
-    #[track_caller]
     pub fn try_inner(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("inner");
         match (self.rank().checked_sub(1), other.rank().checked_sub(1)) {
@@ -190,9 +180,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2]]).vdot(&Tensor::from([3, 4])), Tensor::from(11));
     /// ```
     #[doc(alias("jnp.vdot", "torch.vdot"))]
-    #[must_use]
     #[panicking_twin(vdot, Shape | DType)]
-    #[track_caller]
     pub fn try_vdot(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("vdot");
         if self.len() != other.len() {
@@ -219,9 +207,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 10]).kron(&Tensor::from([1, 2])), Tensor::from([1, 2, 10, 20]));
     /// ```
     #[doc(alias("jnp.kron", "torch.kron"))]
-    #[must_use]
     #[panicking_twin(kron, DType)]
-    #[track_caller]
     pub fn try_kron(&self, other: &Self) -> Result<Self, TensorError> {
         let _called = called("kron");
         let rank = self.rank().max(other.rank());

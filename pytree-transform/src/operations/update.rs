@@ -100,7 +100,6 @@ impl At<'_> {
     #[doc(alias = "jnp.ndarray.at.get")]
     #[must_use]
     #[panicking_twin(get, Shape | DType | Axis)]
-    #[track_caller]
     pub fn try_get(&self) -> Result<Tensor, TensorError> {
         match &self.place {
             Selection::Basic(indices) => self.tensor.try_index(indices),
@@ -126,7 +125,6 @@ impl At<'_> {
     #[doc(alias("jnp.ndarray.at.set", "torch.index_copy"))]
     #[must_use]
     #[panicking_twin(set, Shape | DType | Axis | Number)]
-    #[track_caller]
     pub fn try_set(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Set, &value)
     }
@@ -149,7 +147,6 @@ impl At<'_> {
     #[doc(alias("jnp.ndarray.at.add", "torch.index_add"))]
     #[must_use]
     #[panicking_twin(add, Shape | DType | Axis | Number)]
-    #[track_caller]
     pub fn try_add(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Add, &value)
     }
@@ -170,7 +167,6 @@ impl At<'_> {
     #[doc(alias = "jnp.ndarray.at.multiply")]
     #[must_use]
     #[panicking_twin(multiply, Shape | DType | Axis | Number)]
-    #[track_caller]
     pub fn try_multiply(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Multiply, &value)
     }
@@ -191,7 +187,6 @@ impl At<'_> {
     #[doc(alias = "jnp.ndarray.at.min")]
     #[must_use]
     #[panicking_twin(min, Shape | DType | Axis | Number)]
-    #[track_caller]
     pub fn try_min(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Min, &value)
     }
@@ -212,7 +207,6 @@ impl At<'_> {
     #[doc(alias = "jnp.ndarray.at.max")]
     #[must_use]
     #[panicking_twin(max, Shape | DType | Axis | Number)]
-    #[track_caller]
     pub fn try_max(&self, value: impl Operand) -> Result<Tensor, TensorError> {
         self.update(Update::Max, &value)
     }

@@ -1,17 +1,14 @@
 //! Concatenates large slices without arrays of their own, as a roll and a padding with neighbouring elements need them.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::concatenate;
 
 use super::only_evaluated::only_evaluated;
+use crate::primitives::prelude::*;
 use crate::primitives::slice::{Concatenate, Slice};
 use crate::tensor::jaxpr::{Jaxpr, Variable};
-use crate::tensor::primitive::{AbstractResults, Outputs, Primitive, one};
 
 /// The bytes of a result from which on its slices are not stored. Loops over smaller ones run as small programs, which move slices as
 /// they are.

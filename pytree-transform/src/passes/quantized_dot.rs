@@ -1,14 +1,10 @@
 //! A product whose right operand is 8-bit integers times scales, without the widened operand.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::dot::DotGeneral;
 
 use super::only_evaluated::only_evaluated;
 use crate::primitives::create::Broadcast;
-use crate::tensor::primitive::{AbstractResults, Outputs, Primitive, one, take};
+use crate::primitives::prelude::*;
 
 /// The product of f32 numbers with integers · scales. The operands are the left one, the integers, and the scales with the axes of the
 /// integers.

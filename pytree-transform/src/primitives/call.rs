@@ -4,28 +4,20 @@
 //! calls the transformed function. In reverse mode, the JVP is split into a known part and a linear part. The known
 //! part also returns the residuals, and the linear part is transposed.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
-use smallvec::smallvec;
-
 use crate::base::axis_names::AxisName;
-use crate::base::error::{or_panic, or_too_large};
+use crate::base::error::or_too_large;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_condition, with_tangents,
 };
 use crate::primitives::body::{Body, single_body};
+use crate::primitives::prelude::*;
+use crate::tensor::device;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{Recorder, alone, bind, is_staging, on_tape};
-use crate::tensor::{Tensor, device};
+use crate::tensor::primitive::{Applied, Signature, Signatures, WithInputs};
+use crate::tensor::trace::{Recorder, bind, is_staging, on_tape};
 
 /// A call of a recorded function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

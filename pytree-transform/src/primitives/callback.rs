@@ -1,25 +1,17 @@
 //! The primitive that calls a function of the host with the values of tensors.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::once;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
-use pytree_kernels::base::dtype::AbstractArray;
 
-use crate::base::error::or_panic;
 use crate::primitives::create::broadcast_in_dim;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::batch_axis_first;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, not_linear,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind, current_line};
+use crate::tensor::primitive::Applied;
+use crate::tensor::trace::{bind, current_line};
 
 /// A function of the host: it gets concrete values, and the position of the example in a batch.
 pub(crate) type HostFunction = dyn Fn(&[Tensor], &[usize]) -> Vec<Tensor> + Send + Sync;

@@ -13,28 +13,20 @@ pub(crate) mod processes;
 pub(crate) mod scatter;
 mod shared;
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::reduction::Reduction;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use self::shared::{Names, lower_reduction, sum_of_examples, unknown_axis};
+use self::shared::{lower_reduction, names_tuple, sum_of_examples, unknown_axis};
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare;
+use crate::primitives::prelude::*;
 use crate::primitives::{convert, create, reduce};
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, LoweredOne, Outputs,
-    Primitive, WithTangents, not_linear, one, take as only_operands,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value};
-use crate::tensor::trace::{alone, bind_one};
+use crate::tensor::primitive::{LoweredOne, take as only_operands};
+use crate::tensor::stablehlo::Bound;
 
 pub(crate) use self::permute::{all_to_all, ppermute};
 pub(crate) use self::scatter::all_gather;
@@ -151,7 +143,7 @@ impl LinearPrimitive for PSum {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Names(&self.names))
+        write!(f, "axes={}", names_tuple(&self.names))
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -224,7 +216,7 @@ impl Primitive for PMax {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axes={}", Names(&self.names))
+        write!(f, "axes={}", names_tuple(&self.names))
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -273,7 +265,7 @@ impl Primitive for AxisIndex {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axis_name={}", Names(&self.name))
+        write!(f, "axis_name={}", names_tuple(&self.name))
     }
 
     fn axis_names(&self) -> &[AxisName] {

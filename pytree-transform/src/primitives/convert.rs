@@ -1,23 +1,12 @@
 //! Conversion between dtypes.
 
-use std::fmt;
-
 use pytree_core::leaf::NumberKind;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::narrow::is_narrow;
 use pytree_kernels::loops::elementwise;
 use pytree_kernels::loops::elementwise::Elementwise;
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value, bound};
-use crate::tensor::trace::bind_one;
+use crate::primitives::prelude::*;
+use crate::tensor::stablehlo::{Bound, bound};
 
 /// Converts each element to a dtype, like Rust's `as`. Converting to bool returns whether the element is nonzero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

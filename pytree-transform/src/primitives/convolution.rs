@@ -8,22 +8,15 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::AxisList;
 use pytree_kernels::loops::convolution::{self, Axes, Convolution, DimensionNumbers};
 
-use crate::base::error::{Mistake, TensorError, or_panic};
-use crate::base::text_layout::{Pairs, Tuple};
+use crate::base::error::Mistake;
+use crate::base::text_layout::pairs_tuple;
 use crate::primitives::elementwise::sum_of;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::primitives::prelude::*;
+use crate::tensor::primitive::Division;
 
 pub(crate) use self::rules::convolve;
 
@@ -241,7 +234,7 @@ impl Primitive for Convolution {
             Numbers(&self.numbers),
             self.feature_groups,
             Tuple(&self.input_dilation),
-            Pairs(&self.padding),
+            pairs_tuple(&self.padding),
             Tuple(&self.kernel_dilation),
             Tuple(&self.strides)
         )

@@ -1,26 +1,18 @@
 //! Primitives that create tensors without operands, and broadcasts: a broadcast number is created, and a tensor that is created on a
 //! device is a broadcast number. Under `jit` these primitives are recorded, so the tensors are not stored as constants.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use pytree_kernels::base::array::{Array, Operands, fits_memory};
+use pytree_base::lists::Tuple;
+use pytree_kernels::base::array::fits_memory;
 use pytree_kernels::base::data::Data;
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, Shape};
 use pytree_kernels::loops::create;
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one,
-};
+use crate::primitives::prelude::*;
+use crate::tensor::device;
 use crate::tensor::scalar::Scalar;
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind_one, is_staging};
-use crate::tensor::{Tensor, device};
+use crate::tensor::trace::is_staging;
 
 /// Creates a tensor whose elements all equal one value.
 #[derive(Clone, Debug)]

@@ -1,29 +1,20 @@
 //! Cumulative reductions along an axis. Each result combines an element with all elements before this element.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
 use pytree_kernels::loops::cumulative::{self, Cumulation, Run};
 use pytree_kernels::loops::elementwise::Binary;
-use smallvec::smallvec;
 
 use super::slice::slice;
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{binary, log_add_exp};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batched_axis, reshape};
 use crate::primitives::slice::{concatenate, reverse};
 use crate::primitives::tangent::tangent_of;
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, LoweredOne,
-    Outputs, Primitive, WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
-use crate::tensor::trace::bind_one;
+use crate::tensor::primitive::{Division, LoweredOne};
+use crate::tensor::stablehlo::{Bound, bound, number};
 
 /// The primitive of cumulative sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,28 +1,19 @@
 //! The primitive for the linear part of a `custom_vjp`. The only known rule of this linear part is the transpose: the
 //! user's `backward`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::pairs;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
-use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
 use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode, with_condition};
 use crate::primitives::body::{Body, single_body};
 use crate::primitives::call::call;
 use crate::primitives::create::or_zeros;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batch_axis_first, with_front};
-use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::primitive::{Applied, Signature, Signatures, WithInputs, operands_at};
 use crate::tensor::trace::{Recorder, bind};
 
 /// A linear function whose only known rule is its transpose. The operands are tangents, followed by residuals.

@@ -1,27 +1,17 @@
 //! Tensor products, which multiply two tensors and sum over pairs of axes. Other pairs of axes may be batch axes.
 
 use std::any::Any;
-use std::fmt;
 
 use pytree_base::bug::expect_some;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, sorting_permutation};
 use pytree_kernels::loops::dot::slices::ProductElement;
 use pytree_kernels::loops::dot::{DotGeneral, Side};
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::base::nested::TensorElement;
 use crate::primitives::elementwise::sum_of;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batched_axis, transpose};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::primitive::Division;
 
 /// An element type that has kernels of matrix products: `f32` or `f64`.
 pub trait MatrixElement: TensorElement + ProductElement {}

@@ -8,22 +8,12 @@ mod scatter;
 mod scatter_add;
 mod take;
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::gather::{self, Outside};
-use smallvec::smallvec;
 
 use self::take::{behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
-use crate::base::error::{TensorError, or_panic};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::batch_axis_first;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take as take_operands,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::primitive::take as take_operands;
 
 pub(crate) use self::along::take_along;
 pub(crate) use self::scatter::{Scatter, scatter_by};

@@ -19,6 +19,7 @@ pub(crate) mod custom_vjp;
 pub(crate) mod dot;
 pub(crate) mod elementwise;
 pub(crate) mod gather;
+pub(crate) mod prelude;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reduce_window;

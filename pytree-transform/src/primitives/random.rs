@@ -1,22 +1,11 @@
 //! Random bits: the block function of Threefry, JAX's counter-based generator.
 
-use std::fmt;
-
 use pytree_base::bug::bug;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::threefry::{self, GROUPS, PARITY, ROTATIONS};
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind};
+use crate::primitives::prelude::*;
+use crate::tensor::trace::bind;
 
 /// Applies Threefry-2x32 with 20 rounds elementwise: maps two words of a key and two words of a counter to two words of
 /// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).

@@ -10,11 +10,9 @@ mod selection;
 mod tests;
 mod windows;
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::loops::reduce_window::{self, Window};
 use pytree_kernels::loops::reduction::Extremum;
@@ -23,17 +21,10 @@ use pytree_kernels::loops::sliding::Sliding;
 use self::selection::{Direction, SelectAndAdd};
 use self::windows::{apart, batched, result, write};
 use super::slice::inserted;
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
 use crate::primitives::create;
-use crate::tensor::Tensor;
+use crate::primitives::prelude::*;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, LoweredOne,
-    Outputs, Primitive, WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind_one};
+use crate::tensor::primitive::{Division, LoweredOne};
 
 /// Adds the elements of each window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

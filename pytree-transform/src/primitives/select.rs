@@ -1,22 +1,11 @@
 //! Elementwise selection between two tensors.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::{self, Elementwise};
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::{self, broadcast_to, known_scalar};
 use crate::primitives::elementwise::{align_batch, aligned_axis};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{bind_one, bind_repeating};
+use crate::primitives::prelude::*;
+use crate::tensor::trace::bind_repeating;
 
 /// Computes `if condition { on_true } else { on_false }` elementwise. All three operands have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

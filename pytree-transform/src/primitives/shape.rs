@@ -1,23 +1,17 @@
 //! Broadcasts, reshapes and transposes, which arrange the same elements along other axes.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, row_major_strides};
-use pytree_kernels::base::dtype::AbstractArray;
+use pytree_base::lists::Tuple;
+use pytree_kernels::base::array::row_major_strides;
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape, sorting_permutation};
 use pytree_kernels::loops::strided::{gather, joined_axes};
-use smallvec::smallvec;
 
 use super::create::{Broadcast, broadcast_in_dim, is_identity};
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
+use crate::primitives::prelude::*;
 use crate::primitives::reduce;
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::LoweredOne;
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Reinterprets the elements in row-major order with another shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,19 +3,12 @@
 //! The primitive is the identity. Its spec names axes of a mesh, but belongs to no mesh: a recorded function can run on
 //! the host, on one device, and on meshes with these names. A device that is not a mesh ignores the annotation.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
-
-use crate::base::error::{TensorError, or_panic};
-use crate::tensor::Tensor;
+use crate::primitives::prelude::*;
 use crate::tensor::device::{PartitionSpec, problems_of};
 use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::LoweredOne;
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Returns its operand, divided as the spec says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,22 +5,17 @@ mod pad;
 mod part;
 mod window;
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, row_major_strides};
-use pytree_kernels::base::dtype::AbstractArray;
+use pytree_base::lists::Tuple;
+use pytree_kernels::base::array::row_major_strides;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::strided::gather;
 
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::batched_axis;
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::LoweredOne;
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;

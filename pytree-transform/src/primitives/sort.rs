@@ -1,22 +1,11 @@
 //! The primitive that sorts a tensor, or returns the indices that sort it.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::loops::sort::{self, Order, Sorted};
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::gather::take_along;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batched_axis, check_positions};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind_one};
 
 /// Returns the sorted elements of a tensor along an axis, or their indices as i32, or the first of them. The sort is stable. NaN is the
 /// greatest value.

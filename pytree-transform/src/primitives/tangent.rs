@@ -1,20 +1,9 @@
 //! Tangents of results without a formula of their own. They are those of an equivalent function.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
-
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{Interpreter, Trace, bind_one};
+use crate::primitives::prelude::*;
+use crate::tensor::trace::{Interpreter, Trace};
 
 /// Returns the tangent of the result of `function` at `primal`, where `tangent` is the tangent of `primal`.
 pub(crate) fn tangent_of(

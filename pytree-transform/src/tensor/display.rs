@@ -7,6 +7,7 @@ mod numbers;
 
 use std::fmt;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::array::Array;
 use pytree_kernels::base::data::Data;
 
@@ -112,7 +113,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     };
     let mut extras = Vec::new();
     if (array.info.is_empty() && shape != [0]) || array.info.len() > THRESHOLD {
-        extras.push(format!("shape={}", crate::base::text_layout::Tuple(shape)));
+        extras.push(format!("shape={}", Tuple(shape)));
     }
     extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
     if extras.is_empty() {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use pytree_base::lists::Joined;
 use pytree_core::KeyPath;
 use pytree_core::error::Difference;
 use pytree_kernels::base::dtype::AbstractArray;
@@ -145,10 +146,7 @@ impl fmt::Display for RetraceDifference {
 
 impl fmt::Display for Retrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, difference) in self.differences.iter().enumerate() {
-            write!(f, "{}{difference}", if position == 0 { "" } else { "\n" })?;
-        }
-        Ok(())
+        Joined("\n", &self.differences).fmt(f)
     }
 }
 

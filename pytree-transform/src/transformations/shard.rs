@@ -38,7 +38,6 @@ use crate::transformations::sharding_rules::Shardings;
 /// ```
 #[doc(alias = "lax.with_sharding_constraint")]
 #[panicking_twin(shard, Sharding | Device | Lowering)]
-#[track_caller]
 pub fn try_shard<T: Traceable>(
     value: &T,
     shardings: impl Into<Shardings>,

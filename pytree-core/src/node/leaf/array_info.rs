@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use pytree_base::dtype::ElementType;
+use pytree_base::lists::Joined;
 
 /// The error of an array whose elements cannot be read or replaced. The source is that of the library of the array.
 pub type LeafError = Box<dyn Error + Send + Sync>;
@@ -103,11 +104,7 @@ impl<S: AsRef<[usize]>> ArrayInfo<S> {
 
 impl<S: AsRef<[usize]>> fmt::Display for ArrayInfo<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.element)?;
-        for (position, length) in self.shape.as_ref().iter().enumerate() {
-            write!(f, "{}{length}", if position == 0 { "" } else { "," })?;
-        }
-        f.write_str("]")
+        write!(f, "{}[{}]", self.element, Joined(",", self.shape.as_ref()))
     }
 }
 

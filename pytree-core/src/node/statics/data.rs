@@ -4,6 +4,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use pytree_base::lists::{Joined, Tuple};
+
 use crate::base::text::{short_name, write_bool, write_float, write_quoted};
 
 /// A static value without its Rust type.
@@ -129,12 +131,6 @@ impl StaticData {
 
 impl fmt::Display for StaticData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, items: &[Self]| {
-            items.iter().enumerate().try_for_each(|(position, item)| {
-                f.write_str(if position == 0 { "" } else { ", " })?;
-                item.fmt(f)
-            })
-        };
         match self {
             Self::Unit => f.write_str("()"),
             Self::Bool(value) => write_bool(f, *value),
@@ -142,25 +138,13 @@ impl fmt::Display for StaticData {
             Self::Float(value) => write_float(f, &f64::from(*value)),
             Self::Text(text) => write_quoted(f, text),
             Self::Opaque { text, .. } => f.write_str(text),
-            Self::Tuple(items) => {
-                f.write_str("(")?;
-                list(f, items)?;
-                f.write_str(if items.len() == 1 { ",)" } else { ")" })
-            }
-            Self::Sequence(items) => {
-                f.write_str("[")?;
-                list(f, items)?;
-                f.write_str("]")
-            }
+            Self::Tuple(items) => Tuple(items).fmt(f),
+            Self::Sequence(items) => write!(f, "[{}]", Joined(", ", items)),
             Self::Optional(None) => f.write_str("None"),
             Self::Optional(Some(value)) => write!(f, "Some({value})"),
             Self::Map(entries) => {
-                f.write_str("{")?;
-                for (position, (key, value)) in entries.iter().enumerate() {
-                    let comma = if position == 0 { "" } else { ", " };
-                    write!(f, "{comma}{key}: {value}")?;
-                }
-                f.write_str("}")
+                let entries = entries.iter().map(|(key, value)| format!("{key}: {value}"));
+                write!(f, "{{{}}}", Joined(", ", entries))
             }
             Self::Record { name, fields } => {
                 f.write_str(name)?;

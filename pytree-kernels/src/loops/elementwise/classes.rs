@@ -297,28 +297,8 @@ integer_class!(i64(I64): U32(u32), I64(i64));
 /// Runs an expression with `$class` as an alias of the type in which kernels compute the elements of a dtype.
 macro_rules! with_class {
     ($dtype:expr, $class:ident => $body:expr) => {
-        match $crate::loops::elementwise::classes::class_of($dtype) {
-            DType::Bool => {
-                type $class = bool;
-                $body
-            }
-            DType::F32 => {
-                type $class = f32;
-                $body
-            }
-            DType::F64 => {
-                type $class = f64;
-                $body
-            }
-            DType::I32 => {
-                type $class = i32;
-                $body
-            }
-            _ => {
-                type $class = i64;
-                $body
-            }
-        }
+        $crate::__with_alias!($crate::loops::elementwise::classes::class_of($dtype), $class => $body;
+            DType::Bool => bool, DType::F32 => f32, DType::F64 => f64, DType::I32 => i32, _ => i64)
     };
 }
 pub(crate) use with_class;

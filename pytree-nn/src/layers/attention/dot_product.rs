@@ -2,16 +2,12 @@
 
 use std::ops::Range;
 
-use pytree_core::shapes;
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
-
 use super::masks::{causal_from, padding_mask, window_from};
 use super::options::{AttentionDirection, DropoutMask};
 use super::scores::{LIMITS, Limits, Mixed, ScoreAxes, part, zero};
 use crate::convert_floats::at_least_f32_dtype;
-use crate::error::InputError;
 use crate::functions::{softmax, wide_integers};
+use crate::layers::prelude::*;
 use crate::random::Key;
 
 /// The options of [`dot_product_attention`](crate::dot_product_attention()), with the defaults of
@@ -93,7 +89,6 @@ pub struct AttentionOptions {
     return = "T[*batch queries heads value_dim]"
 )]
 #[panicking_twin(dot_product_attention)]
-#[track_caller]
 pub fn try_dot_product_attention(
     query: &Tensor,
     key: &Tensor,

@@ -1,9 +1,5 @@
 //! The attention layer.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
-
 use super::cache::{KeyValueCache, check_room, nan_if_full, positions_from};
 use super::dot_product::{AttentionOptions, Extras, WeightDropout, mix};
 use super::masks::causal_from;
@@ -11,12 +7,12 @@ use super::options::{AttentionDirection, DropoutMask, MultiHeadAttentionOptions}
 use super::projections::{HeadProjection, OutputProjection};
 use super::rotary::{RotaryScaling, try_scaled};
 use super::scores::Mixed;
-use crate::error::{InputError, or_panic};
-use crate::layers::forward::fallible_forward;
+use crate::error::or_panic;
 use crate::layers::linear::LinearOptions;
 use crate::layers::mode::Mode;
 use crate::layers::normalization::{LayerNorm, NormOptions, RmsNorm};
-use crate::random::{RngStream, Rngs};
+use crate::layers::prelude::*;
+use crate::random::RngStream;
 
 const ATTENTION: &str = "MultiHeadAttention";
 
@@ -202,7 +198,6 @@ impl MultiHeadAttention {
     /// has too little room, the method returns NaNs and does not panic.
     #[shapes(x = "T: float[*batch tokens _]", return = "T[*batch tokens _]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.attend_to_self(x, None)
     }
@@ -220,7 +215,6 @@ impl MultiHeadAttention {
         return = "T[*batch tokens _]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.attend_to_self(x, Some(mask))
     }
@@ -242,7 +236,6 @@ impl MultiHeadAttention {
         return = "T[*batch queries _]"
     )]
     #[panicking_twin(attend)]
-    #[track_caller]
     pub fn try_attend(
         &mut self,
         query: &Tensor,

@@ -1,18 +1,13 @@
 //! Embeddings of positions, which are added to the embeddings of tokens.
 
 use pytree_core::kind::Cache;
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
 
 use super::cache::{check_room, nan_if_full, positions_from};
 use super::rotary::{RotaryScaling, angles};
 use crate::convert_floats::at_least_f32_dtype;
-use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::embed::EmbedOptions;
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const LEARNED: &str = "LearnedPositions";
 
@@ -80,7 +75,6 @@ impl LearnedPositions {
     /// does not panic.
     #[shapes(x = "T[*batch tokens features]", return = "T[*batch tokens features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.added(x)
     }
@@ -142,7 +136,6 @@ impl SinusoidalPositions {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.added(x)
     }

@@ -1,15 +1,9 @@
 //! The linear maps of attention: from features to heads, and from heads to features.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::scores::Mixed;
-use crate::error::InputError;
 use crate::initializers::optional;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::{LinearOptions, with_bias};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.
 ///
@@ -60,7 +54,6 @@ impl HeadProjection {
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[shapes(x = "T[... in]", return = "T[... heads head_dim]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = x.try_tensordot(&self.weight, (&[-1], &[0]));
         with_bias("HeadProjection", product, self.bias.as_ref())
@@ -108,7 +101,6 @@ impl OutputProjection {
     /// If the last two axes of `x` do not match the weight, or if the dtypes differ.
     #[shapes(x = "T[... heads head_dim]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let product = x.try_tensordot(&self.weight, (&[-2, -1], &[0, 1]));
         with_bias("OutputProjection", product, self.bias.as_ref())

@@ -116,7 +116,6 @@ impl RotaryScaling {
     return = "T[*batch length heads head_dim]"
 )]
 #[panicking_twin(rotary)]
-#[track_caller]
 pub fn try_rotary(x: &Tensor, positions: &Tensor, base: f64) -> Result<Tensor, InputError> {
     try_scaled(x, positions, base, RotaryScaling::None)
 }

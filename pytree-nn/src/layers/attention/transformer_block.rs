@@ -1,18 +1,15 @@
 //! The block of a transformer.
 
-use pytree_core::{Module, Static, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_core::Static;
+use pytree_derive::Defaults;
 
 use super::multi_head::MultiHeadAttention;
 use super::options::{AttentionDirection, MultiHeadAttentionOptions};
-use crate::error::InputError;
 use crate::layers::activation::Activation;
 use crate::layers::dropout::Dropout;
-use crate::layers::forward::fallible_forward;
 use crate::layers::mlp::Mlp;
 use crate::layers::normalization::{LayerNorm, NormOptions};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Where a [`TransformerBlock`] normalises.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,7 +38,7 @@ pub enum NormOrder {
 /// let block = TransformerBlock::with_options(32, 4, options, &mut Rngs::new(0));
 /// assert_eq!(block.mlp.layers[0].weight.shape(), [32, 128]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct TransformerBlockOptions {
     /// The options of the attention. The perceptron has the same `linear` options, and the normalisations have the
     /// `param_dtype` of these options.
@@ -50,28 +47,18 @@ pub struct TransformerBlockOptions {
     /// (Vaswani et al. 2017, section 3.3).
     pub hidden: Option<usize>,
     /// The activation of the perceptron; by default [`Activation::Gelu`], as in GPT-2.
+    #[default(Activation::Gelu)]
     pub activation: Activation,
     /// The probability that a result element is dropped, both after the attention and after the perceptron. By
     /// default, the probability is 0. The rate for attention weights is an option of the attention.
+    #[default(0.0)]
     pub dropout_rate: f64,
     /// Where the block normalises; by default [`NormOrder::Pre`].
+    #[default(NormOrder::Pre)]
     pub norm_order: NormOrder,
     /// The options of both normalisations; by default the defaults of [`LayerNorm`]. The `param_dtype` of these options
     /// is ignored: see `attention`.
     pub norm: NormOptions,
-}
-
-impl Default for TransformerBlockOptions {
-    fn default() -> Self {
-        Self {
-            attention: MultiHeadAttentionOptions::default(),
-            hidden: None,
-            activation: Activation::Gelu,
-            dropout_rate: 0.0,
-            norm_order: NormOrder::Pre,
-            norm: NormOptions::default(),
-        }
-    }
 }
 
 /// Applies self-attention and then a perceptron, and adds the input of each part to its result (Vaswani et al. 2017,
@@ -193,7 +180,6 @@ impl TransformerBlock {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -209,7 +195,6 @@ impl TransformerBlock {
         return = "T[*batch tokens features]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

@@ -1,18 +1,13 @@
 //! The convolution layer.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 use pytree_transform::convolution::Convolution;
 
 use super::batch_axes::{with_batch_axes, with_one_batch_axis};
-use crate::error::InputError;
 use crate::initializers::optional;
 use crate::layers::convolution::options::ConvOptions;
 use crate::layers::convolution::padding::ConvPadding;
-use crate::layers::forward::fallible_forward;
 use crate::layers::linear::with_bias;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const CONV: &str = "Conv";
 
@@ -138,7 +133,6 @@ impl Conv {
     /// differ.
     #[shapes(x = "T: float[... _]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (flat, batch) = with_one_batch_axis(CONV, x, self.strides.len())?;
         self.check_features(x)?;

@@ -1,18 +1,13 @@
 //! The transposed convolution layer.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 use pytree_transform::convolution::{Convolution, Padding};
 
 use super::batch_axes::{with_batch_axes, with_one_batch_axis};
 use super::conv::check_kernel;
-use crate::error::InputError;
 use crate::initializers::optional;
 use crate::layers::convolution::options::ConvTransposeOptions;
 use crate::layers::convolution::padding::ConvPadding;
-use crate::layers::forward::fallible_forward;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const CONV_TRANSPOSE: &str = "ConvTranspose";
 
@@ -143,7 +138,6 @@ impl ConvTranspose {
     /// differ.
     #[shapes(x = "T[... in]", return = "T[... out]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         let (x, batch) = with_one_batch_axis(CONV_TRANSPOSE, x, self.strides.len())?;
         let padding = match &self.padding {

@@ -1,6 +1,7 @@
 //! The options of new convolutions.
 
 use pytree_core::Static;
+use pytree_derive::Defaults;
 use pytree_transform::DType;
 
 use crate::initializers::Initializer;
@@ -76,11 +77,12 @@ impl PerAxis {
 /// assert_eq!(conv.weight.shape(), [3, 3, 1, 6]);
 /// assert_eq!(conv.forward(&Tensor::ones(DType::F32, [8, 10, 10, 6])).shape(), [8, 5, 5, 6]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct ConvOptions {
     /// The distance between neighbouring windows along each spatial axis. The default is 1.
     pub strides: PerAxis,
     /// The padding of the spatial axes. The default is [`ConvPadding::Same`].
+    #[default(ConvPadding::Same)]
     pub padding: ConvPadding,
     /// The distance between neighbouring input elements, which are separated by zeros. The default is 1.
     pub input_dilation: PerAxis,
@@ -89,28 +91,17 @@ pub struct ConvOptions {
     /// The number of groups into which the input features are divided: `feature_group_count` in Flax. The default is 1.
     /// Each group has its own output features. In a depthwise convolution, the number of groups is the number of input
     /// features.
+    #[default(1)]
     pub groups: usize,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
-}
-
-impl Default for ConvOptions {
-    fn default() -> Self {
-        Self {
-            strides: PerAxis::default(),
-            padding: ConvPadding::Same,
-            input_dilation: PerAxis::default(),
-            kernel_dilation: PerAxis::default(),
-            groups: 1,
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
 }
 
 /// The options of a new [`ConvTranspose`](crate::ConvTranspose), with the defaults of Flax.
@@ -127,31 +118,22 @@ impl Default for ConvOptions {
 /// let conv = ConvTranspose::with_options(4, 3, [2, 2], options, &mut Rngs::new(0));
 /// assert_eq!(conv.forward(&Tensor::ones(DType::F32, [1, 5, 5, 4])).shape(), [1, 10, 10, 3]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Defaults, PartialEq)]
 pub struct ConvTransposeOptions {
     /// The distance in the result between the windows of neighbouring input elements. The default is 1.
     pub strides: PerAxis,
     /// The padding. The default is [`ConvPadding::Same`]. See [`ConvTranspose`](crate::ConvTranspose) for the meaning.
+    #[default(ConvPadding::Same)]
     pub padding: ConvPadding,
     /// The distance between neighbouring kernel elements. The default is 1.
     pub kernel_dilation: PerAxis,
     /// The dtype of the parameters. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
-}
-
-impl Default for ConvTransposeOptions {
-    fn default() -> Self {
-        Self {
-            strides: PerAxis::default(),
-            padding: ConvPadding::Same,
-            kernel_dilation: PerAxis::default(),
-            param_dtype: DType::F32,
-            weight_init: Initializer::lecun_normal(),
-            bias_init: Some(Initializer::Zeros),
-        }
-    }
 }

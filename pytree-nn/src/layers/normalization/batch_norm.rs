@@ -1,17 +1,13 @@
 //! Batch normalisation.
 
 use pytree_core::kind::BatchStat;
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::{Tensor, axis_size};
+use pytree_transform::axis_size;
 
 use super::statistics::{Normalization, positions};
 use crate::convert_floats::at_least_f32;
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::mode::Mode;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const BATCH_NORM: &str = "BatchNorm";
 
@@ -128,7 +124,6 @@ impl BatchNorm {
     /// axis has the name `axis_name`, the method panics and returns no error.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -154,7 +149,6 @@ impl BatchNorm {
     /// ```
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

@@ -1,15 +1,10 @@
 //! Normalisation of groups of features.
 
 use pytree_base::bug::expect_some;
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
 
 use super::statistics::{CHECKED, Normalization, positions};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const GROUP_NORM: &str = "GroupNorm";
 
@@ -96,7 +91,6 @@ impl GroupNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*batch features]", return = "T[*batch features]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -113,7 +107,6 @@ impl GroupNorm {
         return = "T[*batch features]"
     )]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

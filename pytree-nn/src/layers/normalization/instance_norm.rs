@@ -1,14 +1,8 @@
 //! Normalisation of each feature of each example.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::statistics::{Normalization, positions};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 const INSTANCE_NORM: &str = "InstanceNorm";
 
@@ -83,7 +77,6 @@ impl InstanceNorm {
     /// If the number of features or the dtype of `x` is wrong, or if `x` has no spatial axis.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, None)
     }
@@ -96,7 +89,6 @@ impl InstanceNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.apply(x, Some(mask))
     }

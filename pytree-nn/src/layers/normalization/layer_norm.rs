@@ -1,14 +1,8 @@
 //! Normalisation of each example by the statistics of its own features.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::statistics::Normalization;
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
 use crate::layers::normalization::options::{NormOptions, VarianceFormula};
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.
 /// 2016, equation 3).
@@ -83,7 +77,6 @@ impl LayerNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
@@ -96,7 +89,6 @@ impl LayerNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))
     }
@@ -181,7 +173,6 @@ impl RmsNorm {
     /// If the number of features or the dtype of `x` is wrong.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, None)
     }
@@ -194,7 +185,6 @@ impl RmsNorm {
     /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
-    #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
         self.normalization().apply(x, Some(mask))
     }

@@ -1,6 +1,7 @@
 //! The options of a new normalisation layer.
 
 use pytree_core::Static;
+use pytree_derive::Defaults;
 use pytree_transform::{DType, Tensor};
 
 use crate::initializers::{Initializer, optional};
@@ -32,15 +33,18 @@ pub enum VarianceFormula {
 /// let norm = GroupNorm::with_options(6, 2, options, &mut rngs);
 /// assert_eq!(norm.scale.map(|scale| scale.dtype()), Some(DType::F64));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct NormOptions {
     /// The dtype of the parameters and running statistics. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the scale, by which the normalised features are multiplied. The default is ones. `None` means
     /// that the layer has no scale.
+    #[default(Some(Initializer::Ones))]
     pub scale_init: Option<Initializer>,
     /// The initializer of the bias, which is added to the scaled features. The default is zeros. `None` means that the
     /// layer has no bias.
+    #[default(Some(Initializer::Zeros))]
     pub bias_init: Option<Initializer>,
     /// The number added to the variance to avoid a division by zero. The default is `None`, which means 1e-5 for
     /// [`BatchNorm`](crate::BatchNorm) and 1e-6 for the other layers.
@@ -48,18 +52,6 @@ pub struct NormOptions {
     /// The formula of the variance. The default is [`VarianceFormula::Accurate`]. Flax's default is
     /// [`VarianceFormula::Fast`].
     pub variance_formula: VarianceFormula,
-}
-
-impl Default for NormOptions {
-    fn default() -> Self {
-        Self {
-            param_dtype: DType::F32,
-            scale_init: Some(Initializer::Ones),
-            bias_init: Some(Initializer::Zeros),
-            epsilon: None,
-            variance_formula: VarianceFormula::default(),
-        }
-    }
 }
 
 impl NormOptions {

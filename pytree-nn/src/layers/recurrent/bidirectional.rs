@@ -1,13 +1,8 @@
 //! Two recurrent layers, which run in opposite directions.
 
-use pytree_core::Module;
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::cell::RecurrentCell;
 use super::rnn::{Direction, Rnn};
-use crate::error::InputError;
-use crate::layers::forward::fallible_forward;
+use crate::layers::prelude::*;
 
 /// Applies one cell forward and another cell backward along a sequence, and merges their outputs (Schuster and Paliwal
 /// 1997). By default, the two outputs at each time are concatenated along the last axis.
@@ -58,7 +53,6 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
     /// # Panics
     /// If `x` has no time axis, or does not fit the cells.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         match self.try_run(x, None, None) {
             Ok((_, outputs)) => Ok(outputs),
@@ -72,7 +66,6 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
     /// # Panics
     /// In the same cases as [`Rnn::run`].
     #[panicking_twin(run)]
-    #[track_caller]
     #[allow(clippy::type_complexity, reason = "the carry is that of two cells")]
     pub fn try_run(
         &self,

@@ -1,6 +1,7 @@
 //! The trait of recurrent cells, and the options of new cells.
 
 use pytree_core::Module;
+use pytree_derive::Defaults;
 use pytree_transform::{DType, Tensor, Traceable};
 
 use crate::error::InputError;
@@ -88,27 +89,20 @@ pub trait RecurrentCell: Module {
 /// let cell = GruCell::with_options(3, 4, options, &mut Rngs::new(0));
 /// assert_eq!(cell.initial_carry(&[2]).dtype(), DType::F64);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Defaults, PartialEq)]
 pub struct CellOptions {
     /// The dtype of the parameters and of the initial carry. The default is f32.
+    #[default(DType::F32)]
     pub param_dtype: DType,
     /// The initializer of the matrix that multiplies the input. The default is [`Initializer::lecun_normal`].
+    #[default(Initializer::lecun_normal())]
     pub input_init: Initializer,
     /// The initializer of the matrix that multiplies the hidden state. The default is [`Initializer::orthogonal`].
+    #[default(Initializer::orthogonal())]
     pub recurrent_init: Initializer,
     /// The initializer of the bias. The default is zeros.
+    #[default(Initializer::Zeros)]
     pub bias_init: Initializer,
-}
-
-impl Default for CellOptions {
-    fn default() -> Self {
-        Self {
-            param_dtype: DType::F32,
-            input_init: Initializer::lecun_normal(),
-            recurrent_init: Initializer::orthogonal(),
-            bias_init: Initializer::Zeros,
-        }
-    }
 }
 
 impl CellOptions {

@@ -1,13 +1,8 @@
 //! The gated recurrent unit.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// A cell with a reset gate r and an update gate z (Cho et al. 2014), like `GRUCell` of Flax.
 ///
@@ -95,7 +90,6 @@ impl GruCell {
         return = ("T[*batch hidden]", "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }

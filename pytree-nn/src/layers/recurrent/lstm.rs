@@ -1,13 +1,8 @@
 //! The long short-term memory.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// A cell with a memory c and a hidden state h (Hochreiter and Schmidhuber 1997). The cell has the forget gate of Gers
 /// et al. 2000.
@@ -95,7 +90,6 @@ impl LstmCell {
         return = (("T[*batch hidden]", "T[*batch hidden]"), "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     #[allow(clippy::type_complexity, reason = "the carry of this cell is a pair")]
     pub fn try_step(
         &self,

@@ -78,7 +78,6 @@ impl<C: RecurrentCell> Rnn<C> {
     /// # Panics
     /// If `x` has no time axis, or does not fit the cell.
     #[panicking_twin(forward)]
-    #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
         match self.try_run(x, None, None) {
             Ok((_, outputs)) => Ok(outputs),
@@ -98,7 +97,6 @@ impl<C: RecurrentCell> Rnn<C> {
     /// If `x` has no time axis, if the input or the carry does not fit the cell, or if `lengths` does not have one
     /// integer for each sequence.
     #[panicking_twin(run)]
-    #[track_caller]
     pub fn try_run(
         &self,
         x: &Tensor,

@@ -1,13 +1,8 @@
 //! The recurrent cell without gates.
 
-use pytree_core::{Module, shapes};
-use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
-
 use super::cell::{CellOptions, RecurrentCell, prepared, zeros};
-use crate::error::InputError;
 use crate::layers::activation::Activation;
-use crate::random::Rngs;
+use crate::layers::prelude::*;
 
 /// A cell without gates: `h' = tanh(x · input + bias + h · recurrent)` (Elman 1990, "Finding structure in time").
 ///
@@ -85,7 +80,6 @@ impl SimpleCell {
         return = ("T[*batch hidden]", "T[*batch hidden]")
     )]
     #[panicking_twin(step)]
-    #[track_caller]
     pub fn try_step(&self, carry: &Tensor, x: &Tensor) -> Result<(Tensor, Tensor), InputError> {
         Ok(self.advance(carry, &(x.matmul(&self.input) + &self.bias)))
     }

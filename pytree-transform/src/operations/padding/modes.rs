@@ -58,9 +58,7 @@ impl Tensor {
     /// assert_eq!(x.pad_mode(PadMode::Reflect, [(1, 2)]), Tensor::from([2, 1, 2, 3, 2, 1]));
     /// ```
     #[doc(alias("jnp.pad", "F.pad"))]
-    #[must_use]
     #[panicking_twin(pad_mode, Shape | DType)]
-    #[track_caller]
     pub fn try_pad_mode(
         &self,
         mode: PadMode,

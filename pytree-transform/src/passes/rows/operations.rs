@@ -1,14 +1,9 @@
 //! The primitives of values that are rows of a table.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::gather::{self, Outside};
-use smallvec::smallvec;
 
 use super::super::only_evaluated::only_evaluated;
-use crate::tensor::primitive::{AbstractResults, Outputs, Primitive, one, take};
+use crate::primitives::prelude::*;
 
 /// An operation on rows of a table of `length` rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,24 +1,20 @@
 //! Collectives that send tensors from one example of a batch to another.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::expect_some;
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::AbstractArray;
 
 use super::processes;
-use super::shared::{Names, check_slices, lower_groups};
+use super::shared::{check_slices, lower_groups, names_tuple};
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::gather::take;
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis};
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{BatchAxis, Batched, LoweredOne, one};
-use crate::tensor::stablehlo::{Block, Value, table};
+use crate::tensor::primitive::LoweredOne;
+use crate::tensor::stablehlo::table;
 use crate::tensor::trace::axis_length;
 
 /// Sends each example's tensor to another example. An example that receives nothing gets zeros.
@@ -159,7 +155,12 @@ impl LinearPrimitive for PPermute {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
+        write!(
+            f,
+            "axis_name={} perm={:?}",
+            names_tuple(&self.name),
+            self.pairs
+        )
     }
 
     fn axis_names(&self) -> &[AxisName] {
@@ -250,7 +251,7 @@ impl LinearPrimitive for AllToAll {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "axis_name={names} concat_axis={} split_axis={}",

@@ -1,23 +1,19 @@
 //! The collective that sums over all examples of a batch and leaves each example with one slice of the sum.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::Shape;
 use smallvec::SmallVec;
 
 use super::processes;
-use super::shared::{Names, check_slices, lower_groups, lower_reduction, sum_of_examples};
+use super::shared::{check_slices, lower_groups, lower_reduction, names_tuple, sum_of_examples};
 use crate::base::axis_names::AxisName;
-use crate::base::error::{TensorError, or_panic};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batch_axis_first, move_axis};
-use crate::tensor::Tensor;
 use crate::tensor::linear_primitive::LinearPrimitive;
-use crate::tensor::primitive::{BatchAxis, Batched, LoweredOne, one};
-use crate::tensor::stablehlo::{Block, Value, table};
-use crate::tensor::trace::{axis_length, bind_one};
+use crate::tensor::primitive::LoweredOne;
+use crate::tensor::stablehlo::table;
+use crate::tensor::trace::axis_length;
 
 /// Sums the tensors of all examples. Example `i` keeps slice `i` of the sum along an axis, which is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +89,7 @@ impl LinearPrimitive for ReduceScatter {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "axis_name={names} axis_size={} scatter_dimension={}",
@@ -188,7 +184,7 @@ impl LinearPrimitive for AllGather {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Names(&self.name);
+        let names = names_tuple(&self.name);
         write!(
             f,
             "all_gather_dimension={} axis_name={names} axis_size={}",

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pytree_base::bug::expect_next;
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::dtype::AbstractArray;
 
 use crate::base::axis_names::AxisName;
@@ -12,17 +13,9 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::stablehlo::{Block, Value, table};
 
-/// The names of batch axes as displayed in a jaxpr, for instance `('i', 'j')`.
-pub(super) struct Names<'a>(pub(super) &'a [AxisName]);
-
-impl fmt::Display for Names<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, name) in self.0.iter().enumerate() {
-            write!(f, "{}'{name}'", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
-    }
+/// Displays the names of batch axes as a jaxpr does, for instance `('i', 'j')`.
+pub(super) fn names_tuple(names: &[AxisName]) -> impl fmt::Display {
+    Tuple(names.iter().map(|name| format!("'{name}'")))
 }
 
 /// Returns the sum over the examples of a batch. Without a batch axis, all examples have the same tensor.
@@ -73,7 +66,7 @@ pub(super) fn unknown_axis(
 ) -> TensorError {
     let problem = format!(
         "the jaxpr does not store the length of an axis of {}",
-        Names(names)
+        names_tuple(names)
     );
     let fix = "record the function inside of the `vmap` that names the axis";
     block.refused(operands, problem, fix)

@@ -1,18 +1,13 @@
 //! The primitive that calls one of several branches.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::{expect_at, expect_next, pairs};
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::{Comparison, Unary};
 use pytree_kernels::loops::reduction::Reduction;
-use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_condition, with_tangents,
@@ -22,18 +17,14 @@ use crate::primitives::call::call;
 use crate::primitives::control::agreement::check_agreement;
 use crate::primitives::create::{self, broadcast_in_dim};
 use crate::primitives::elementwise::{compare_with, unary};
+use crate::primitives::prelude::*;
 use crate::primitives::reduce::reduce_by;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
-use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::primitive::{Applied, Signature, Signatures, WithInputs, operands_at};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{alone, bind, on_tape};
+use crate::tensor::trace::{bind, on_tape};
 
 /// Calls one of its branches. The first operand is the index of the branch. An index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -7,17 +7,12 @@
 
 mod derivatives;
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::pairs;
-use pytree_kernels::base::array::{Array, Operands};
 use pytree_kernels::base::bits::with_bits;
-use pytree_kernels::base::dtype::{AbstractArray, DType};
-use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, with_condition,
@@ -25,15 +20,11 @@ use crate::primitives::body::rules::{
 use crate::primitives::body::{Body, chosen, single_body};
 use crate::primitives::control::carry::{fixed_point, with_mapped_carry};
 use crate::primitives::create::or_zeros;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{move_axis, with_front};
-use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind, on_tape};
+use crate::tensor::primitive::{Applied, Signature, Signatures, WithInputs, operands_at};
+use crate::tensor::trace::{bind, on_tape};
 
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,16 +1,11 @@
 //! The primitive of a loop that runs while a condition holds.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pytree_base::bug::{expect_next, pairs};
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::Comparison;
-use smallvec::smallvec;
 
 use crate::base::axis_names::AxisName;
-use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
     arrays, bind_all, mapped_in_front, tangents_behind, with_condition, with_tangents,
@@ -24,17 +19,13 @@ use crate::primitives::control::carry::{
 use crate::primitives::convert::convert;
 use crate::primitives::create::broadcast_in_dim;
 use crate::primitives::elementwise::compare_with;
+use crate::primitives::prelude::*;
 use crate::primitives::reduce;
 use crate::primitives::select::select;
-use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
-use crate::tensor::primitive::{
-    AbstractResults, Applied, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs,
-    Primitive, Signature, Signatures, WithInputs, WithTangents, operands_at,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::primitive::{Applied, Signature, Signatures, WithInputs, operands_at};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{alone, bind, current_line, on_tape, under};
+use crate::tensor::trace::{bind, current_line, on_tape, under};
 
 /// Applies a body to a carry while a condition holds. The operands are the constants of the condition, the constants of
 /// the body, and the first carry.

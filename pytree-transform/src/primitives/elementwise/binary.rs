@@ -1,14 +1,8 @@
 //! Elementwise operations on two tensors.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise;
 use pytree_kernels::loops::elementwise::{Binary, Comparison, Elementwise, Unary};
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
 use crate::primitives::elementwise::broadcasting::{
     align_batch, aligned_axis, bind_broadcast, same_info,
@@ -16,13 +10,8 @@ use crate::primitives::elementwise::broadcasting::{
 use crate::primitives::elementwise::comparison::{compare, compare_with};
 use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
 
 /// Applies a binary operation to two tensors, which are broadcast to their common shape.
 #[track_caller]

@@ -1,22 +1,12 @@
 //! Comparisons of two tensors.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise::{self, Comparison, Elementwise};
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{
     align_batch, aligned_axis, bind_broadcast, same_info,
 };
 use crate::primitives::elementwise::operand::Operand;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::primitives::prelude::*;
 
 /// Compares two tensors, which are broadcast to their common shape.
 #[track_caller]

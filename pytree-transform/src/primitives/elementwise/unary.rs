@@ -1,25 +1,14 @@
 //! Elementwise operations on one tensor.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
-use std::fmt;
 
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::elementwise;
 use pytree_kernels::loops::elementwise::{Comparison, Elementwise, Rounding, Unary};
-use smallvec::smallvec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::comparison::compare_with;
 use crate::primitives::elementwise::lowering::lower_unary;
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 #[track_caller]
 pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, TensorError> {

@@ -1,23 +1,12 @@
 //! Gathers along an axis at indices of their own for each position on the other axes.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::loops::gather::{self, Outside};
-use smallvec::smallvec;
 
 use super::scatter_add::ScatterAdd;
 use super::take::{Take, take_along_last};
-use crate::base::error::{TensorError, or_panic};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::{batch_axis_first, move_axis};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take as take_operands,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::primitive::take as take_operands;
 
 /// Returns the elements along `axis` at the indices. All axes of the indices except `axis` have the same lengths as in the operand.
 /// Indices out of range are clamped to the nearest end.

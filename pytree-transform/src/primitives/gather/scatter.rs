@@ -3,33 +3,23 @@
 //! If several updates replace an element, the last of them does, for any number of threads. The replacement is linear in the elements
 //! and the updates.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{AxisList, PerAxis, Shape};
 use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::gather::{self, Outside, ScatterBy};
-use smallvec::smallvec;
 
 use super::scatter_add::ScatterAdd;
 use super::take::{Take, check_indices, lower_positions, write_batch_axes};
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{
     broadcast_in_dim, full, iota, ones_like, or_zeros, zeros, zeros_like,
 };
 use crate::primitives::elementwise::compare;
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis, reshape};
 use crate::primitives::slice::slice;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, not_linear, one, take as take_operands,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::primitive::{Division, take as take_operands};
+use crate::tensor::stablehlo::Bound;
 
 /// Combines updates with the elements of a tensor at indices along `axis`. The operands are the tensor, the indices and
 /// the updates. Updates at indices out of range are dropped.

@@ -1,29 +1,18 @@
 //! Sums of slices that are scattered to indices. A scattered sum is the transpose of a gather.
 
-use std::fmt;
-
 use pytree_core::leaf::NumberKind;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::{PerAxis, Shape};
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::gather::{self, Outside};
-use smallvec::smallvec;
 
 use super::take::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{broadcast_in_dim, zeros_like};
 use crate::primitives::elementwise::{binary, compare};
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, one, take as take_operands,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::primitive::{Division, take as take_operands};
 
 /// Returns zeros with length `length` along `axis`, plus the updates at the indices. If indices out of range are clamped, this
 /// primitive is the transpose of [`Take`].

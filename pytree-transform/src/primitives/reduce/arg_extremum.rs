@@ -1,23 +1,13 @@
 //! The positions of extrema along an axis.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::without_axes;
 use pytree_kernels::loops::reduction::{self, Extremum};
 
 use super::axes::{axes_exist, batched_axes, not_empty};
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
+use crate::primitives::prelude::*;
 use crate::primitives::shape::check_positions;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value, bound};
-use crate::tensor::trace::{alone, bind_one};
+use crate::tensor::stablehlo::{Bound, bound};
 
 /// Returns the position of the first extremum along an axis, as i32. NaN is more extreme than all numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

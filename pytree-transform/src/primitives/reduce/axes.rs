@@ -3,11 +3,11 @@
 use std::fmt;
 
 use pytree_base::bug::expect_next;
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::AxisList;
 
 use crate::base::error::TensorError;
-use crate::base::text_layout::Tuple;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::broadcast_in_dim;
 use crate::primitives::shape::batched_axis;

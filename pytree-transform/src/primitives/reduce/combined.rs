@@ -1,19 +1,15 @@
 //! Reductions that are not linear: extrema, products and logic.
 
-use std::fmt;
-
 use pytree_base::bug::expect_next;
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::shape::{AxisList, without_axes};
 use pytree_kernels::loops::elementwise::Comparison;
 use pytree_kernels::loops::reduction::{self, Reduction};
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
+use crate::primitives::prelude::*;
 use crate::primitives::reduce::axes::{
     axes_exist, batched_axes, broadcast_back, lower_operand, not_empty, reduced, write,
 };
@@ -21,13 +17,7 @@ use crate::primitives::reduce::sum::{sorted, sum};
 use crate::primitives::shape::{reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::primitives::tangent::tangent_of;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, not_linear, one, take,
-};
-use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
-use crate::tensor::trace::{alone, bind_one};
+use crate::tensor::stablehlo::{Bound, all_bits, bound, number};
 
 /// A reduction over some axes that is not a sum. Such a reduction is not linear.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

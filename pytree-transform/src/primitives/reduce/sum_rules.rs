@@ -1,21 +1,17 @@
 //! The rules of sums.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::Array;
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::fold::Fold;
 use pytree_kernels::base::shape::without_axes;
 use pytree_kernels::loops::reduction;
 
 use super::axes::{axes_exist, batched_axes, broadcast_back, lower_operand, reduced, write};
 use super::sum::{Sum, sum_as};
-use crate::base::error::{TensorError, or_panic};
-use crate::tensor::Tensor;
+use crate::primitives::prelude::*;
 use crate::tensor::linear_primitive::LinearPrimitive;
 use crate::tensor::primitive::LoweredOne;
-use crate::tensor::stablehlo::{Block, Value, number};
+use crate::tensor::stablehlo::number;
 
 impl LinearPrimitive for Sum {
     fn name(&self) -> &'static str {

@@ -1,25 +1,14 @@
 //! The derivatives of extrema of windows. One primitive reads the selected elements, and the other primitive adds to
 //! these elements.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::loops::reduce_window::{self, Window};
 use pytree_kernels::loops::reduction::Extremum;
-use smallvec::smallvec;
 
 use super::lowering;
 use super::windows::{batched, division_of_pair, result, write};
-use crate::base::error::{TensorError, or_panic};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::batch_axis_first;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Division, Infos, Linear, Lowered, Outputs,
-    Primitive, WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::{alone, bind_one};
+use crate::tensor::primitive::Division;
 
 /// Moves elements between windows and the positions of the windows' extrema in the second operand. The primitive is linear in
 /// the first operand, and each direction is the transpose of the other.

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 use pytree_kernels::base::shape::PerAxis;
 use pytree_kernels::loops::reduce_window::Window;
 
 use crate::base::error::TensorError;
-use crate::base::text_layout::{Pairs, Tuple};
+use crate::base::text_layout::pairs_tuple;
 use crate::primitives::slice::inserted;
 use crate::tensor::primitive::Division;
 
@@ -74,7 +75,7 @@ pub(super) fn write(window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     write!(
         f,
         "padding={} window_dimensions={} window_strides={}",
-        Pairs(&window.padding),
+        pairs_tuple(&window.padding),
         Tuple(&window.dimensions),
         Tuple(&window.strides)
     )

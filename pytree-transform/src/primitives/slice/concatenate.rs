@@ -1,25 +1,14 @@
 //! Concatenation of tensors.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::AbstractArray;
 use pytree_kernels::base::shape::{PerAxis, without_axes};
 use pytree_kernels::loops::concatenate;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
+use crate::primitives::prelude::*;
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::part::slice;
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Concatenates tensors along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,25 +1,15 @@
 //! Padding of tensors. Negative padding removes elements.
 
-use std::fmt;
-
-use pytree_kernels::base::array::{Array, Operands};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_base::lists::Tuple;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::pad::Pad;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create::{self, broadcast_in_dim, or_zeros};
+use crate::primitives::prelude::*;
 use crate::primitives::reduce;
 use crate::primitives::select::select;
 use crate::primitives::slice::part::{batched, inserted, slice};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one, take,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Pads a tensor with the scalar `value`, see [`Pad`]. Returns the tensor itself if nothing changes.
 #[track_caller]
@@ -185,21 +175,9 @@ impl Primitive for Pad {
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("padding_config=(")?;
-        for (axis, ((low, high), interior)) in self
-            .low
-            .iter()
-            .zip(&self.high)
-            .zip(&self.interior)
-            .enumerate()
-        {
-            write!(
-                f,
-                "{}({low}, {high}, {interior})",
-                if axis == 0 { "" } else { ", " }
-            )?;
-        }
-        f.write_str(if self.low.len() == 1 { ",)" } else { ")" })
+        let axes = self.low.iter().zip(&self.high).zip(&self.interior);
+        let axes = axes.map(|((low, high), interior)| format!("({low}, {high}, {interior})"));
+        write!(f, "padding_config={}", Tuple(axes))
     }
 }
 

@@ -1,32 +1,22 @@
 //! Windows of a tensor whose place may be traced: reads and updates of them.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pytree_kernels::base::array::{Array, Operands, row_major_strides};
-use pytree_kernels::base::dtype::{AbstractArray, DType};
+use pytree_base::lists::Tuple;
+use pytree_kernels::base::array::row_major_strides;
 use pytree_kernels::base::shape::{AxisList, PerAxis};
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::strided::gather;
 use pytree_kernels::loops::update_slice;
 use smallvec::SmallVec;
 
-use crate::base::error::{TensorError, or_panic};
-use crate::base::text_layout::Tuple;
 use crate::primitives::create::{broadcast_in_dim, iota, known_scalar, or_zeros};
 use crate::primitives::elementwise::{binary, compare};
-
 use crate::primitives::gather::Take;
+use crate::primitives::prelude::*;
 use crate::primitives::select::select;
 use crate::primitives::shape::batch_axis_first;
 use crate::primitives::slice::part::{inserted, slice};
-use crate::tensor::Tensor;
-use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Infos, Linear, Lowered, Outputs, Primitive,
-    WithTangents, one,
-};
-use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
 
 /// Reads a window of a tensor. The operands are the tensor, and the start of the window on each of `axes`, a scalar of i64. On the other
 /// axes, the window begins at 0. A start out of range is clamped, so that the window is within the tensor.

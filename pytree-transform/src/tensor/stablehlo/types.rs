@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pytree_base::lists::Joined;
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::dtype::{AbstractArray, DType};
 
@@ -77,12 +78,8 @@ pub(crate) struct Array64<'a, N>(pub(crate) &'a [N]);
 
 impl<N: fmt::Display> fmt::Display for Array64<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("array<i64")?;
-        for (position, number) in self.0.iter().enumerate() {
-            f.write_str(if position == 0 { ": " } else { ", " })?;
-            number.fmt(f)?;
-        }
-        f.write_str(">")
+        let colon = if self.0.is_empty() { "" } else { ": " };
+        write!(f, "array<i64{colon}{}>", Joined(", ", self.0))
     }
 }
 
@@ -91,13 +88,19 @@ pub(crate) struct Padding<'a>(pub(crate) &'a [(isize, isize)]);
 
 impl fmt::Display for Padding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("dense<")?;
-        for (position, (before, after)) in self.0.iter().enumerate() {
-            let separator = if position == 0 { "[" } else { ", " };
-            write!(f, "{separator}[{before}, {after}]")?;
-        }
-        let end = if self.0.is_empty() { "" } else { "]" };
-        write!(f, "{end}> : tensor<{}x2xi64>", self.0.len())
+        let pairs = self.0.iter();
+        let pairs = pairs.map(|(before, after)| format!("[{before}, {after}]"));
+        let [start, end] = if self.0.is_empty() {
+            ["", ""]
+        } else {
+            ["[", "]"]
+        };
+        let pairs = Joined(", ", pairs);
+        write!(
+            f,
+            "dense<{start}{pairs}{end}> : tensor<{}x2xi64>",
+            self.0.len()
+        )
     }
 }
 

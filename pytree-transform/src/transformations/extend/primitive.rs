@@ -246,7 +246,6 @@ fn missing<P: Primitive>(primitive: &P, rule: &str, verb: &str, operands: &[Tens
 /// of values, or values of other dtypes, shapes or numbers of examples, than the shape rule determines. Messages of a rule, also of
 /// its panics, have the primitive, the rule and the line of the caller.
 #[panicking_twin(apply, Shape)]
-#[track_caller]
 pub fn try_apply<P: Primitive>(
     primitive: &P,
     operands: &[&Tensor],

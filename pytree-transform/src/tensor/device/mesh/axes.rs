@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use pytree_base::lists::Joined;
+
 use crate::base::axis_names::AxisName;
 
 /// The named axes of a mesh with their lengths. One replica runs for each combination of positions on the axes. Between
@@ -60,11 +62,8 @@ impl MeshAxes {
 /// Displays the axes with their lengths, for instance `data: 4, model: 2`.
 impl fmt::Display for MeshAxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, (name, length)) in self.axes.iter().enumerate() {
-            let comma = if position == 0 { "" } else { ", " };
-            write!(f, "{comma}{name}: {length}")?;
-        }
-        Ok(())
+        let axes = self.axes.iter();
+        Joined(", ", axes.map(|(name, length)| format!("{name}: {length}"))).fmt(f)
     }
 }
 

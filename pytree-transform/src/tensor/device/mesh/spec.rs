@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use pytree_base::lists::Tuple;
 use smallvec::SmallVec;
 
 use crate::base::axis_names::AxisName;
@@ -149,11 +150,7 @@ impl FromIterator<SpecAxis> for PartitionSpec {
 
 impl fmt::Display for PartitionSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        for (position, axis) in self.0.iter().enumerate() {
-            write!(f, "{}{axis}", if position == 0 { "" } else { ", " })?;
-        }
-        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+        Tuple(&self.0).fmt(f)
     }
 }
 
