@@ -15,7 +15,6 @@ use crate::module::field::{HoldsArrays, ParamField, StateField};
 use crate::node::leaf::{
     AnyLeaf, ArrayInfo, ArrayLeaf, Element, Leaf, LeafError, ReadRegion, number,
 };
-use crate::{__leaf_is_pytree, __leaf_methods};
 
 /// Runs a block for each dimension that an array may have, with the type `$dimension`.
 macro_rules! each_dimension {
@@ -150,7 +149,7 @@ fn float_text(element: ElementType, word: &str) -> Option<String> {
 }
 
 impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
-    __leaf_methods!();
+    crate::__leaf_methods!();
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Omits the shape, the strides and the layout, which ndarray's `Debug` writes after the elements.
         let text = format!("{self:?}");
@@ -165,7 +164,7 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
         self.iter().map(|element| number(element)).collect()
     }
 }
-__leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
+crate::__leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
 impl<T: Element, D: Dimension + Send + Sync + 'static> ArrayLeaf for Array<T, D> {
     #[inline]
