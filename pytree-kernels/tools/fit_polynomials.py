@@ -106,7 +106,10 @@ def show_erfc(name, k, function, weight, low, high, degree):
 
 
 flat = lambda x: (1 + 2 * x) * scaled_erfc(x)
-show_erfc("erfc, f32", 3, scaled_erfc, lambda x: 1 / scaled_erfc(x), 0, "10.1", 10)
+x_of_inverse = lambda u: 3 * (1 / u - 1)
+by_inverse = lambda u: scaled_erfc(x_of_inverse(u)) / u
+show("erfc, f32", by_inverse, lambda u: 1 / by_inverse(u), 1 / (1 + mpf("10.1") / 3), mpf(1), 9)
+show("erfc, f32, exponential", exp, lambda r: exp(-r), -log(2) / 2 * mpf("1.001"), log(2) / 2 * mpf("1.001"), 6)
 show_erfc("erfc, f64", 4, flat, lambda x: 1 / flat(x), 0, "27.3", 22)
 show_erfc("erf far, f64", 3, scaled_erfc, lambda x: exp(-x * x), 1, 6, 11)
 show("erf near, f64", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 11)
