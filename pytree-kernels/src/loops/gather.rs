@@ -44,10 +44,16 @@ pub enum Outside {
 }
 
 /// Returns the blocks of `operand` at the indices, as an array of the given shape. Indices out of range are clamped to the
-/// nearest end, as JAX does.
-pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
+/// nearest end, or their blocks are zeros.
+pub fn gather(
+    operand: &Array,
+    indices: &Array,
+    outside: Outside,
+    blocks: &Blocks,
+    shape: Shape,
+) -> Array {
     let indices = widened(indices);
-    let indexed = Indexed::new(blocks, &indices, Outside::Clamp);
+    let indexed = Indexed::new(blocks, &indices, outside);
     let mut result = Array::reused(&AbstractArray::new(operand.dtype(), shape));
     with_bits!(operand.dtype(), T => {
         gather_blocks(operand.bits::<T>(), result.bits_mut(), &indexed);
@@ -313,16 +319,23 @@ fn gather_blocks<T: Bits>(source: &[T], target: &mut [T], indexed: &Indexed<'_>)
         with_narrow!(after, N => {
             let (source, targets) = (source.as_chunks::<N>().0, targets.as_chunks_mut().0);
             for (target, &position) in targets.iter_mut().zip(positions) {
-                *target = source[position];
+                match source.get(position) {
+                    Some(block) => *target = *block,
+                    None => *target = [T::default(); N],
+                }
             }
         }, {
             let ahead = positions.iter().skip(AHEAD).map(Some).chain(repeat(None));
             let blocks = targets.chunks_exact_mut(after).zip(positions);
             for ((target, &position), next) in blocks.zip(ahead) {
-                if let Some(next) = next {
+                if let Some(next) = next.filter(|&&next| next < length) {
                     prefetch(&source[next * after..][..after.min(REQUESTED)]);
                 }
-                target.copy_from_slice(&source[position * after..][..after]);
+                if position < length {
+                    target.copy_from_slice(&source[position * after..][..after]);
+                } else {
+                    target.fill(T::default());
+                }
             }
         });
     });
@@ -490,7 +503,8 @@ mod tests {
                 after,
                 length,
             };
-            let position = |number: usize| (number * 7919 + number / 31) % length;
+            // Some positions are out of range.
+            let position = |number: usize| (number * 7919 + number / 31) % (length + 3);
             let indices = Array::new([count], (0..count).map(|it| position(it) as i32).collect());
             let numbers = |count: usize| -> Vec<i32> { (0..).take(count * after).collect() };
             let (table, updates) = (numbers(length), numbers(count));
@@ -499,11 +513,15 @@ mod tests {
             let (mut expected, mut taken) = (table.clone(), Vec::new());
             for number in 0..count {
                 let place = position(number) * after;
-                taken.extend_from_slice(&table[place..place + after]);
-                expected[place..place + after].copy_from_slice(&updates[number * after..][..after]);
+                if let Some(row) = expected.get_mut(place..place + after) {
+                    taken.extend_from_slice(&table[place..place + after]);
+                    row.copy_from_slice(&updates[number * after..][..after]);
+                } else {
+                    taken.resize(taken.len() + after, 0);
+                }
             }
             let shape = Shape::from(&[count, after][..]);
-            let found = gather(&of_table, &indices, &blocks, shape);
+            let found = gather(&of_table, &indices, Outside::Drop, &blocks, shape);
             assert_eq!(found.elements::<i32>(), taken, "{after}");
             let by = ScatterBy::Set;
             let set = scatter(by, Arc::new(of_table), &indices, &of_updates, &blocks);
