@@ -95,7 +95,11 @@ macro_rules! floats {
                     Unary::Log => elements.map(#[inline(always)] |x| Elementary::log(x)),
                     Unary::Log1p => elements.map(#[inline(always)] |x| Elementary::log1p(x)),
                     Unary::Sqrt => elements.map(|x| x.sqrt()),
-                    Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
+                    Unary::Rsqrt => elements.map_by_speed(
+                        |x| (Self::MIN_POSITIVE..Self::INFINITY).contains(&x),
+                        #[inline(always)] |x| Elementary::rsqrt(x),
+                        |x| 1.0 / x.sqrt(),
+                    ),
                     Unary::Cbrt => elements.map(Rare::cube_root),
                     Unary::Sin => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::sin(x), Angle::slow_sin),
                     Unary::Cos => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::cos(x), Angle::slow_cos),
