@@ -22,6 +22,7 @@ import measure
 
 SIDE = 1000
 COUNT = SIDE * SIDE
+NARROW = COUNT // 8
 DTYPES = {"f32": jnp.float32, "f64": jnp.float64, "bf16": jnp.bfloat16, "i32": jnp.int32, "bool": jnp.bool}
 FUNCTIONS = {
     "acos": jnp.arccos, "acosh": jnp.arccosh, "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atan": jnp.arctan,
@@ -33,14 +34,18 @@ FUNCTIONS = {
     "leaky_relu": nn.leaky_relu, "lgamma": lax.lgamma, "log_sigmoid": nn.log_sigmoid,
     "masked_sum": lambda i, x: i.astype(x.dtype) * x + 1, "mish": nn.mish, "one_hot": lambda x: nn.one_hot(x[0], SIDE),
     "outer": lambda x: jnp.outer(x[0], x[1]), "polynomial": lambda x: (x * 3 + 1) * x - 7, "population_count": lax.population_count,
-    "pow": jnp.power, "power3": lambda x: lax.integer_pow(x, 3), "power7": lambda x: lax.integer_pow(x, 7),
+    "pow": jnp.power, "powf": lambda x: jnp.power(x, 2.5), "power3": lambda x: lax.integer_pow(x, 3), "power7": lambda x: lax.integer_pow(x, 7),
     "relu": nn.relu, "relu6": nn.relu6, "rem": lax.rem, "rsqrt": lax.rsqrt,
     "scatter_add": lambda x, y, i: x.ravel().at[i.ravel()].add(y.ravel()),
     "scatter_set": lambda x, y, i: x.ravel().at[i.ravel()].set(y.ravel()),
+    "scatter_add_rows": lambda x, y, i: narrow(x).at[numbers(i)].add(narrow(y)),
+    "scatter_set_rows": lambda x, y, i: narrow(x).at[numbers(i)].set(narrow(y)),
     "segment_sum": lambda x, i: jax.ops.segment_sum(x, i[0], SIDE),
     "segment_sum_numbers": lambda x, i: jax.ops.segment_sum(x.ravel(), i.ravel(), COUNT),
+    "segment_sum_rows": lambda x, i: jax.ops.segment_sum(narrow(x), numbers(i), NARROW),
     "select": lambda x, y: jnp.where(x > 0, x, y), "selu": nn.selu, "shift_left": lax.shift_left, "shift_right": lax.shift_right_logical,
     "sigmoid": nn.sigmoid, "silu": nn.silu, "soft_sign": nn.soft_sign, "softplus": nn.softplus, "squareplus": nn.squareplus,
+    "take_rows": lambda x, i: narrow(x)[numbers(i)],
     "take_numbers": lambda x, i: x.ravel()[i.ravel()],
     "to_bf16": lambda x: x.astype(jnp.bfloat16), "to_bool": lambda x: x.astype(bool), "to_f32": lambda x: x.astype(jnp.float32),
     "to_f64": lambda x: x.astype(jnp.float64), "to_i32": lambda x: x.astype(jnp.int32), "to_i64": lambda x: x.astype(jnp.int64),
@@ -85,6 +90,14 @@ DRAWS = {
     "poisson": lambda key, dtype: random.poisson(key, jnp.asarray(4, dtype), (COUNT,)),
 }
 FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def narrow(x):
+    return x.reshape(NARROW, 8)
+
+
+def numbers(x):
+    return x.ravel()[:NARROW]
 
 
 def regular(x):

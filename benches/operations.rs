@@ -30,6 +30,8 @@ use pytree::prelude::*;
 
 const SIDE: usize = 1000;
 const COUNT: usize = SIDE * SIDE;
+/// The number of narrow rows, which have eight numbers each.
+const NARROW: usize = COUNT / 8;
 
 const BOTH: &[DType] = &[DType::F32, DType::F64];
 const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::BF16];
@@ -182,6 +184,10 @@ fn cases() -> Vec<Case> {
             segment_sum_numbers (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().segment_sum(&x[1].flatten(), COUNT);
             take_numbers (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().take(&x[1].flatten(), 0);
             scatter_set (-4., 4.), (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().at_indices(&x[2].flatten(), 0).set(&x[1].flatten());
+            scatter_set_rows (-4., 4.), (-4., 4.), (0., 1e5, "i32") => |x| narrow(&x[0]).at_indices(&numbers(&x[2]), 0).set(narrow(&x[1]));
+            scatter_add_rows (-4., 4.), (-4., 4.), (0., 1e5, "i32") => |x| narrow(&x[0]).at_indices(&numbers(&x[2]), 0).add(narrow(&x[1]));
+            segment_sum_rows (-4., 4.), (0., 1e5, "i32") => |x| narrow(&x[0]).segment_sum(&numbers(&x[1]), NARROW);
+            take_rows (-4., 4.), (0., 1e5, "i32") => |x| narrow(&x[0]).take(&numbers(&x[1]), 0);
             scatter_add (-4., 4.), (-4., 4.), (0., 1e6, "i32") => |x| x[0].flatten().at_indices(&x[2].flatten(), 0).add(&x[1].flatten());
             update_slice (-4., 4.), (-4., 4.) => |x| x[0].at(ix![100..900, 100..900]).set(x[1].index(ix![100..900, 100..900]));
             top_k (-4., 4.) => |x| x[0].top_k(10).0;
@@ -189,6 +195,7 @@ fn cases() -> Vec<Case> {
             outer (-4., 4.) => |x| x[0].index(ix![0]).outer(&x[0].index(ix![1]));
         }
         functions FLOATS {
+            powf (0.1, 4.) => |x| x[0].pow(2.5);
             power3 (-4., 4.) => |x| x[0].powi(3);
             power7 (-4., 4.) => |x| x[0].powi(7);
             relu6 (-4., 8.) => |x| nn::relu6(&x[0]);
@@ -331,6 +338,16 @@ fn factorizations() -> Vec<Case> {
 #[cfg(not(feature = "linalg"))]
 fn factorizations() -> Vec<Case> {
     Vec::new()
+}
+
+/// The numbers of a matrix as narrow rows.
+fn narrow(matrix: &Tensor) -> Tensor {
+    matrix.reshape([NARROW, 8])
+}
+
+/// A number for each narrow row.
+fn numbers(matrix: &Tensor) -> Tensor {
+    matrix.flatten().index(ix![..NARROW])
 }
 
 /// The first row of a matrix.

@@ -20,7 +20,7 @@ use pytree_kernels::loops::dot::DotGeneral;
 use pytree_kernels::loops::elementwise::{
     Binary, Comparison, Elementwise, Unary, binary, compare, converted, select, unary,
 };
-use pytree_kernels::loops::gather::{Blocks, gather};
+use pytree_kernels::loops::gather::{Blocks, Outside, gather};
 use pytree_kernels::loops::reduce_window::{Window, extrema, sums};
 use pytree_kernels::loops::reduction::{Extremum, Reduction, argument, reduce, sum};
 use pytree_kernels::loops::{create, threefry};
@@ -348,7 +348,13 @@ fn windows() {
         length: 1000,
     };
     time("gather f32", || {
-        gather(&table, &indices, &blocks, [20_000, 4].into_iter().collect())
+        gather(
+            &table,
+            &indices,
+            Outside::Clamp,
+            &blocks,
+            [20_000, 4].into_iter().collect(),
+        )
     });
     let words = numbers(DType::U32, &[COUNT]);
     time("threefry", || {

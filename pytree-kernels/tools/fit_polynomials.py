@@ -4,7 +4,7 @@ Minimax by the exchange of Remez: the largest weighted error on an interval is m
 Prints for each function the largest error found and the coefficients, lowest first.
 """
 
-from mpmath import asinh, atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sin, sinh, sqrt
+from mpmath import asin, asinh, atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, nstr, pi, sin, sinh, sqrt
 
 mp.dps = 50
 
@@ -62,6 +62,10 @@ log_rest = near_zero(lambda z: mpf(2) / 3 + 2 * z / 5, lambda z: 2 * (atanh(sqrt
 log_weight = lambda z: z + mpf("1e-3")
 show("log, f32", log_rest, log_weight, mpf(0), greatest, 3)
 show("log, f64", log_rest, log_weight, mpf(0), greatest, 7)
+artanh_rest = near_zero(lambda z: mpf(1) / 3 + z / 5, lambda z: (atanh(sqrt(z)) / sqrt(z) - 1) / z)
+show("power, f32", artanh_rest, log_weight, mpf(0), greatest, 3)
+artanh_end = near_zero(lambda z: mpf(1) / 5 + z / 7, lambda z: (artanh_rest(z) - mpf(1) / 3) / z)
+show("power, f64", artanh_end, lambda z: z * z + mpf("1e-5"), mpf(0), greatest, 6)
 
 quarter = pi / 4 * mpf("1.0001")
 cos_rest = near_zero(lambda z: mpf(1) / 24 - z / 720, lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2)
@@ -71,6 +75,7 @@ show("cos, f64", cos_rest, lambda z: z * z + mpf("1e-2"), mpf(0), quarter**2, 5)
 # The p in f(x) = x + x³·p(x²). Arguments: the function, the coefficients of x³ and x⁵, the greatest x, the degrees.
 odd_functions = {
     "sin": (sin, -mpf(1) / 6, mpf(1) / 120, quarter, 2, 5),
+    "asin": (asin, mpf(1) / 6, mpf(3) / 40, "0.5", 4, 11),
     "atan": (atan, -mpf(1) / 3, mpf(1) / 5, "0.41422", 4, 10),
     "sinh": (sinh, mpf(1) / 6, mpf(1) / 120, 1, 3, 6),
     "asinh": (asinh, -mpf(1) / 6, mpf(3) / 40, "0.5", 5, 12),
@@ -101,7 +106,10 @@ def show_erfc(name, k, function, weight, low, high, degree):
 
 
 flat = lambda x: (1 + 2 * x) * scaled_erfc(x)
-show_erfc("erfc, f32", 3, scaled_erfc, lambda x: 1 / scaled_erfc(x), 0, "10.1", 10)
+x_of_inverse = lambda u: 3 * (1 / u - 1)
+by_inverse = lambda u: scaled_erfc(x_of_inverse(u)) / u
+show("erfc, f32", by_inverse, lambda u: 1 / by_inverse(u), 1 / (1 + mpf("10.1") / 3), mpf(1), 9)
+show("erfc, f32, exponential", exp, lambda r: exp(-r), -log(2) / 2 * mpf("1.001"), log(2) / 2 * mpf("1.001"), 6)
 show_erfc("erfc, f64", 4, flat, lambda x: 1 / flat(x), 0, "27.3", 22)
 show_erfc("erf far, f64", 3, scaled_erfc, lambda x: exp(-x * x), 1, 6, 11)
 show("erf near, f64", erf_near, lambda z: mpf(1), mpf(0), mpf(1), 11)

@@ -33,7 +33,11 @@ def softplus(x):
     return mpmath.log1p(mpmath.exp(x))
 
 
+ARCS = SIGNED + both_signs([0.5, 0.6, 0.7, 0.85, 0.9, 0.99, 0.9999, 1 - 2.0**-20, 1.0])
+
 UNARY = {
+    "asin": (mpmath.asin, lambda _: ARCS),
+    "acos": (mpmath.acos, lambda _: ARCS),
     "acosh": (mpmath.acosh, lambda dtype: ABOVE_ONE + FAR[dtype]),
     "asinh": (mpmath.asinh, lambda dtype: SIGNED + both_signs(MIDDLE + FAR[dtype] + [1e8, 1e10, 1e12])),
     "atanh": (mpmath.atanh, lambda _: SIGNED + both_signs([0.5, 0.9, 0.99, 0.9999, 1 - 1e-6])),
@@ -63,7 +67,11 @@ PAIRS = {
               + ([(1e200, 1e200), (1e-200, 3e-200), (1.2e308, 1.2e308)] if dtype == "f64" else [(2e38, 2e38), (1e-37, 3e-37)])),
     "logaddexp": (lambda x, y: max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y))),
                   lambda _: [(0.0, 0.0), (700.0, 699.0), (-700.0, -699.0), (1.0, -30.0), (2.0, -7.0), (1e30, 0.0)]),
-    "pow": (lambda x, y: x**y, lambda dtype: [(1.0000001, 1e6), (0.5, 30.5), (2.0, -20.0), (10.0, 30.0), (1e-3, 7.25), (9.0, 0.5)]),
+    "pow": (
+        lambda x, y: x**y,
+        lambda dtype: [(1.0000001, 1e6), (0.5, 30.5), (2.0, -20.0), (10.0, 30.0), (1e-3, 7.25), (9.0, 0.5), (1.375, 270.5)]
+        + [(0.8125, -400.0), (1e-30, 1.25)],
+    ),
     "atan2": (mpmath.atan2, lambda _: [(1.0, 1.0), (1e-20, 1.0), (1.0, -1e-20), (-1.0, -3.0), (1e30, 1e-30)]),
 }
 

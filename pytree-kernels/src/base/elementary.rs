@@ -32,6 +32,8 @@ pub(crate) trait Elementary: Copy {
     fn log(self) -> Self;
     /// Returns the natural logarithm of 1 + x, which keeps all digits near 0.
     fn log1p(self) -> Self;
+    /// Returns 1 / √x for a positive normal number.
+    fn rsqrt(self) -> Self;
     /// Returns the hyperbolic sine.
     fn sinh(self) -> Self;
     /// Returns the hyperbolic cosine.
@@ -107,6 +109,7 @@ macro_rules! elementary {
         exp $exp_least:literal $exp_greatest:literal $exp:tt;
         ln2 $ln2_high:literal $ln2_low:literal;
         log $sqrt_half:literal $log:tt;
+        rsqrt $rsqrt:literal;
         sinh $sinh:tt;
         asinh $asinh:tt;
         atanh $atanh:tt;
@@ -244,6 +247,19 @@ macro_rules! elementary {
                 if self >= -1.0 { y } else { Self::NAN }
             }
 
+            /// Halves the exponent by a difference of bits (Lomont, "Fast inverse square root", 2003), so that the result y has two
+            /// digits. With e = 1 - x·y², the exact result is y·(1 - e)^(-½) = y·(1 + e/2 + 3·e²/8 + 5·e³/16 + …), which has six
+            /// digits at first, and then all. Division and square root take up to twice the time.
+            #[inline(always)]
+            fn rsqrt(self) -> Self {
+                let y = Self::from_bits(<$bits>::wrapping_sub($rsqrt, self.to_bits() >> 1));
+                let e = (self * y).fma(-y, 1.0);
+                let y = (y * e).fma(polynomial!(e; 0.5, 0.375, 0.3125), y);
+                let product = self * y;
+                let e = product.fma(-y, 1.0) - self.fma(y, -product) * y;
+                (y * e).fma(polynomial!(e; 0.5, 0.375, 0.3125), y)
+            }
+
             /// Computes sinh(x) as x + x³·p(x²) near zero, and as eˣ/2 - e⁻ˣ/2 elsewhere.
             #[inline(always)]
             fn sinh(self) -> Self {
@@ -366,6 +382,7 @@ elementary! {
         0.66666665832730614042, 0.4000030208443504402, 0.28539064654462927191,
         0.23553240617620341875,
     ];
+    rsqrt 0x5f37_59df;
     sinh [
         0.16666666498779821486, 0.0083333500756688775699, 0.0001983614799057352402,
         2.8170417188510410911e-6,
@@ -395,6 +412,7 @@ elementary! {
         0.2222222256122285922, 0.18181781600856463624, 0.15386861613421105524,
         0.13254745354695118995, 0.13213221485621902765,
     ];
+    rsqrt 0x5fe6_eb50_c7b5_37a9;
     sinh [
         0.16666666666666667294, 0.0083333333333331600791, 0.00019841269841425691706,
         2.755731915856664866e-6, 2.5052122947992280505e-8, 1.6057271761234391431e-10,
@@ -545,5 +563,29 @@ pub(crate) mod tests {
         check_f64("asinh", Elementary::asinh, asinh);
         check_f64("acosh", Elementary::acosh, acosh);
         check_f64("atanh", Elementary::atanh, atanh);
+    }
+
+    #[test]
+    fn rsqrt_keeps_its_last_digit() {
+        for x in samples().filter(|x| x.is_normal() && *x > 0.0) {
+            let exact = 1.0 / f64::from(x).sqrt();
+            let off = distance_f32(Elementary::rsqrt(x), exact);
+            assert!(off <= 0.501, "{x:e}: {off} units");
+            let found: f64 = Elementary::rsqrt(f64::from(x));
+            let steps = found.to_bits().abs_diff(exact.to_bits());
+            assert!(steps <= 1, "{x:e}: {found:e}, not {exact:e}");
+        }
+    }
+
+    #[test]
+    fn rsqrt_of_even_powers_of_two_is_exact() {
+        for n in -63..64 {
+            let power = 2_f32.powi(n);
+            assert_eq!(Elementary::rsqrt(power * power), 1.0 / power);
+        }
+        for n in -511..512 {
+            let power = 2_f64.powi(n);
+            assert_eq!(Elementary::rsqrt(power * power), 1.0 / power);
+        }
     }
 }

@@ -14,6 +14,7 @@ pub mod memory;
 pub mod narrow;
 pub(crate) mod numbers;
 pub mod pattern;
+pub(crate) mod power;
 pub(crate) mod prefetch;
 pub(crate) mod rare;
 pub mod shape;

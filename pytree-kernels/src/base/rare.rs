@@ -7,38 +7,18 @@ use super::instructions::are_portable;
 pub(crate) trait Rare: Sized {
     /// Returns the cube root.
     fn cube_root(self) -> Self;
-    /// Returns the angle with a sine.
-    fn arcsine(self) -> Self;
-    /// Returns the angle with a cosine.
-    fn arccosine(self) -> Self;
     /// Returns the angle between the positive axis of `right` and a point.
     fn angle_of(self, right: Self) -> Self;
-    /// Returns a power.
-    fn power(self, exponent: Self) -> Self;
 }
 
 macro_rules! rare {
-    ($float:ty, $cbrt:ident, $asin:ident, $acos:ident, $atan2:ident, $pow:ident) => {
+    ($float:ty, $cbrt:ident, $atan2:ident) => {
         impl Rare for $float {
             fn cube_root(self) -> Self {
                 if are_portable() {
                     libm::$cbrt(self)
                 } else {
                     self.cbrt()
-                }
-            }
-            fn arcsine(self) -> Self {
-                if are_portable() {
-                    libm::$asin(self)
-                } else {
-                    self.asin()
-                }
-            }
-            fn arccosine(self) -> Self {
-                if are_portable() {
-                    libm::$acos(self)
-                } else {
-                    self.acos()
                 }
             }
             fn angle_of(self, right: Self) -> Self {
@@ -48,15 +28,8 @@ macro_rules! rare {
                     self.atan2(right)
                 }
             }
-            fn power(self, exponent: Self) -> Self {
-                if are_portable() {
-                    libm::$pow(self, exponent)
-                } else {
-                    self.powf(exponent)
-                }
-            }
         }
     };
 }
-rare!(f32, cbrtf, asinf, acosf, atan2f, powf);
-rare!(f64, cbrt, asin, acos, atan2, pow);
+rare!(f32, cbrtf, atan2f);
+rare!(f64, cbrt, atan2);

@@ -1,4 +1,4 @@
-//! Sine, cosine, tangent and arctangent. The functions of numbers up to [`LIMIT`] contain no branches, so the compiler can vectorise
+//! Sine, cosine, tangent, and their inverses. The functions of numbers up to [`LIMIT`] contain no branches, so the compiler can vectorise
 //! loops that call them. The functions of all numbers are those of the crate `libm`, so results are equal on all machines.
 //!
 //! Arguments are reduced to r = x - n·π/2 with |r| ≤ π/4 (Cody and Waite, "Software manual for the elementary functions",
@@ -36,6 +36,10 @@ pub(crate) trait Angle: Copy {
     fn cos(self) -> Self;
     /// Returns the tangent of a small number.
     fn tan(self) -> Self;
+    /// Returns the angle with a sine.
+    fn asin(self) -> Self;
+    /// Returns the angle with a cosine.
+    fn acos(self) -> Self;
     /// Returns the arctangent of any number.
     fn atan(self) -> Self;
     /// Returns the sine of any number.
@@ -44,6 +48,13 @@ pub(crate) trait Angle: Copy {
     fn slow_cos(self) -> Self;
     /// Returns the tangent of any number.
     fn slow_tan(self) -> Self;
+}
+
+/// The step that the arcsine and the arccosine share.
+trait ArcSine: Sized {
+    /// Returns whether |x| is at most ½, a number s, and asin(s) - s. The number s is |x|, or √((1 - |x|)/2) for a greater |x|, of which
+    /// the arccosine is 2·asin(s).
+    fn asin_parts(self) -> (bool, Self, Self);
 }
 
 /// Returns n, r, and the rounding error of r, such that x = n·π/2 + r + error. The lowest bits of n are those of the
@@ -114,7 +125,23 @@ fn parts_f32(x: f32) -> (u64, f64, f64) {
 }
 
 macro_rules! angle {
-    ($float:ident, $parts:ident, $quarter_low:literal, [$($coefficient:literal),+ $(,)?]) => {
+    (
+        $float:ident, $parts:ident, $quarter_low:literal;
+        asin [$($asin:literal),+ $(,)?];
+        atan [$($coefficient:literal),+ $(,)?];
+    ) => {
+        impl ArcSine for $float {
+            #[inline(always)]
+            fn asin_parts(self) -> (bool, Self, Self) {
+                let x = self.abs();
+                let is_near = x <= 0.5;
+                // The difference is exact, because x is at least 0.5.
+                let z = if is_near { x * x } else { 0.5 - 0.5 * x };
+                let s = if is_near { x } else { z.sqrt() };
+                (is_near, s, s * z * polynomial!(z; $($asin),+))
+            }
+        }
+
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_lossless,
@@ -143,6 +170,27 @@ macro_rules! angle {
                 let (n, sin, cos) = $parts(self);
                 let is_even = n & 1 == 0;
                 ((if is_even { sin } else { -cos }) / (if is_even { cos } else { sin })) as Self
+            }
+
+            #[inline(always)]
+            fn asin(self) -> Self {
+                let (is_near, s, rest) = self.asin_parts();
+                // The difference is rounded, and would lose a digit of the result.
+                let quarter = std::$float::consts::FRAC_PI_4;
+                let difference = quarter - s;
+                let error = (quarter - difference) - s;
+                let far = difference - (rest - ($quarter_low + error));
+                (if is_near { s + rest } else { far + far }).copysign(self)
+            }
+
+            #[inline(always)]
+            fn acos(self) -> Self {
+                let (is_near, s, rest) = self.asin_parts();
+                let is_reflected = is_near && self < 0.0;
+                let (term, low) = if is_reflected { (-s, -rest) } else { (s, rest) };
+                let complement = std::$float::consts::FRAC_PI_2 - (term + (low - 2.0 * $quarter_low));
+                let half = if self > 0.0 { s + rest } else { complement };
+                if is_near { complement } else { half + half }
             }
 
             /// Reduces x to t with |t| ≤ tan(π/8), so that the result is the sum of atan(t) and 0, 1 or 2 times π/4.
@@ -178,22 +226,28 @@ macro_rules! angle {
     };
 }
 angle!(
-    f32,
-    parts_f32,
-    -2.18556941e-8,
-    [
+    f32, parts_f32, -2.18556941e-8;
+    asin [
+        0.16666724606426853736, 0.074962075064581180887, 0.045372338507089430321,
+        0.024609724435995966492, 0.041502266292430209674,
+    ];
+    atan [
         -0.33333323944361824731,
         0.19998909004087653904,
         -0.14250640332633946773,
         0.10640417713076900986,
         -0.06185103540327991482,
-    ]
+    ];
 );
 angle!(
-    f64,
-    parts_f64,
-    3.0616169978683830e-17,
-    [
+    f64, parts_f64, 3.0616169978683830e-17;
+    asin [
+        0.16666666666666458294, 0.075000000001215474062, 0.044642856985939128631,
+        0.03038195328408466059, 0.022371886010616535163, 0.017357927852538887757,
+        0.013901527735153240023, 0.012069245975768027465, 0.0069343056043310920791,
+        0.018478072110002835832, -0.014661273782337400696, 0.030892428431129176686,
+    ];
+    atan [
         -0.33333333333333313821,
         0.19999999999984159152,
         -0.14285714283014955623,
@@ -205,13 +259,30 @@ angle!(
         -0.050575383441796355097,
         0.038505894506802772068,
         -0.018369063218234151499,
-    ]
+    ];
 );
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::elementary::tests::{check_f32, check_f64};
+    use crate::base::elementary::tests::{check_f32, check_f64, distance_f32};
+
+    /// The bits of the numbers up to 1 have equal distances.
+    #[test]
+    fn arcs_keep_their_last_digits() {
+        for x in (0..=1_f32.to_bits()).step_by(997).map(f32::from_bits) {
+            for x in [x, -x] {
+                let exact = f64::from(x);
+                for (found, exact) in [
+                    (Angle::asin(x), exact.asin()),
+                    (Angle::acos(x), exact.acos()),
+                ] {
+                    let off = distance_f32(found, exact);
+                    assert!(off <= 1.3, "{x:e}: {found:e}, {off} units from {exact:e}");
+                }
+            }
+        }
+    }
 
     fn checked<T: Angle>(fast: fn(T) -> T, slow: fn(T) -> T) -> impl Fn(T) -> T {
         move |x| if x.is_small() { fast(x) } else { slow(x) }
@@ -221,6 +292,8 @@ mod tests {
     fn f32_is_within_two_units() {
         check_f32("sin", checked(Angle::sin, Angle::slow_sin), f64::sin, 1.0);
         check_f32("cos", checked(Angle::cos, Angle::slow_cos), f64::cos, 1.0);
+        check_f32("asin", Angle::asin, f64::asin, 2.0);
+        check_f32("acos", Angle::acos, f64::acos, 2.0);
         check_f32("atan", Angle::atan, f64::atan, 2.0);
         check_f32("tan", checked(Angle::tan, Angle::slow_tan), f64::tan, 1.0);
     }
@@ -229,6 +302,8 @@ mod tests {
     fn f64_is_within_three_units_of_libm() {
         check_f64("sin", checked(Angle::sin, Angle::slow_sin), f64::sin);
         check_f64("cos", checked(Angle::cos, Angle::slow_cos), f64::cos);
+        check_f64("asin", Angle::asin, f64::asin);
+        check_f64("acos", Angle::acos, f64::acos);
         check_f64("atan", Angle::atan, f64::atan);
         check_f64("tan", checked(Angle::tan, Angle::slow_tan), f64::tan);
     }

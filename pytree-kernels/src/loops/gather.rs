@@ -15,7 +15,7 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::fold::into_row;
 use crate::base::instructions::leaf;
 use crate::base::narrow::{Half, narrowed, widened};
-use crate::base::prefetch::prefetch;
+use crate::base::prefetch::{prefetch, request};
 use crate::base::shape::Shape;
 use crate::base::threads::{self, share_rows};
 
@@ -44,10 +44,16 @@ pub enum Outside {
 }
 
 /// Returns the blocks of `operand` at the indices, as an array of the given shape. Indices out of range are clamped to the
-/// nearest end, as JAX does.
-pub fn gather(operand: &Array, indices: &Array, blocks: &Blocks, shape: Shape) -> Array {
+/// nearest end, or their blocks are zeros.
+pub fn gather(
+    operand: &Array,
+    indices: &Array,
+    outside: Outside,
+    blocks: &Blocks,
+    shape: Shape,
+) -> Array {
     let indices = widened(indices);
-    let indexed = Indexed::new(blocks, &indices, Outside::Clamp);
+    let indexed = Indexed::new(blocks, &indices, outside);
     let mut result = Array::reused(&AbstractArray::new(operand.dtype(), shape));
     with_bits!(operand.dtype(), T => {
         gather_blocks(operand.bits::<T>(), result.bits_mut(), &indexed);
@@ -283,6 +289,26 @@ pub struct Blocks {
 /// The number of elements that one part of a gather copies, and a rough time in nanoseconds to copy one.
 const PART: usize = 1 << 14;
 
+/// A longer block is combined by a call.
+const NARROW: usize = 16;
+
+/// Runs an expression with the number of elements of a block as the constant `N`, if it is one of the usual small numbers. So a block
+/// is moved by some instructions, without a call.
+macro_rules! with_narrow {
+    ($after:expr, $length:ident => $narrow:expr, $other:expr) => {
+        with_narrow!(@each $after, $length, $narrow, $other; 1, 2, 3, 4, 8, 16)
+    };
+    (@each $after:expr, $length:ident, $narrow:expr, $other:expr; $($narrow_length:literal),*) => {
+        match $after {
+            $($narrow_length => {
+                const $length: usize = $narrow_length;
+                $narrow
+            })*
+            _ => $other,
+        }
+    };
+}
+
 /// Copies the blocks of `source` at the indices. A block has the `after` elements at one position of the axis.
 fn gather_blocks<T: Bits>(source: &[T], target: &mut [T], indexed: &Indexed<'_>) {
     let Blocks { after, length, .. } = indexed.blocks;
@@ -290,29 +316,34 @@ fn gather_blocks<T: Bits>(source: &[T], target: &mut [T], indexed: &Indexed<'_>)
     indexed.share(target, per_row, count, &|row, first, targets, positions| {
         let source = &source[row * length * after..][..length * after];
         let positions = positions.at(row, first, targets.len() / after);
-        if after == 1 {
+        with_narrow!(after, N => {
+            let (source, targets) = (source.as_chunks::<N>().0, targets.as_chunks_mut().0);
             for (target, &position) in targets.iter_mut().zip(positions) {
-                *target = source[position];
+                match source.get(position) {
+                    Some(block) => *target = *block,
+                    None => *target = [T::default(); N],
+                }
             }
-        } else {
+        }, {
             let ahead = positions.iter().skip(AHEAD).map(Some).chain(repeat(None));
             let blocks = targets.chunks_exact_mut(after).zip(positions);
             for ((target, &position), next) in blocks.zip(ahead) {
-                if let Some(next) = next {
+                if let Some(next) = next.filter(|&&next| next < length) {
                     prefetch(&source[next * after..][..after.min(REQUESTED)]);
                 }
-                target.copy_from_slice(&source[position * after..][..after]);
+                if position < length {
+                    target.copy_from_slice(&source[position * after..][..after]);
+                } else {
+                    target.fill(T::default());
+                }
             }
-        }
+        });
     });
 }
 
 /// How many blocks ahead memory is requested, and how many elements of a block at most: the processor requests the others itself.
 const AHEAD: usize = 8;
 const REQUESTED: usize = 64;
-
-/// A shorter block is combined without a call.
-const SHORT: usize = 8;
 
 /// The least number of elements of a long block. The sums of long blocks in half precision are wide part by part.
 const LONG: usize = 16;
@@ -356,7 +387,7 @@ fn combine_blocks<T: Copy + Send + Sync, C: Combine<T>>(
     updates: &[T],
     indexed: &Indexed<'_>,
 ) {
-    if indexed.blocks.after < SHORT {
+    if indexed.blocks.after <= NARROW {
         scatter_blocks(result, updates, indexed, |target, update| {
             let elements = target.iter_mut().zip(update);
             elements.for_each(|(target, update)| *target = C::combine(*target, *update));
@@ -379,26 +410,32 @@ fn scatter_blocks<T: Copy + Send + Sync>(
         let count = result.len() / after;
         positions.each(row, |positions, update| {
             let updates = &updates[update * after..];
-            if after == 1 {
-                for (&position, update) in positions.iter().zip(updates) {
-                    if let Some(element) = result.get_mut(position.wrapping_sub(first)) {
-                        write(std::slice::from_mut(element), std::slice::from_ref(update));
+            let ahead = |number: usize| Some(positions.get(number + AHEAD)?.wrapping_sub(first));
+            let own = positions
+                .iter()
+                .map(|position| position.wrapping_sub(first))
+                .enumerate();
+            with_narrow!(after, N => {
+                let (result, updates) = (result.as_chunks_mut::<N>().0, updates.as_chunks::<N>().0);
+                for ((number, position), update) in own.zip(updates) {
+                    // A block may begin at the end of a cache line.
+                    if let Some(next) = ahead(number).and_then(|next| result.get(next)) {
+                        [next.first(), next.last()].into_iter().flatten().for_each(request);
+                    }
+                    if let Some(target) = result.get_mut(position) {
+                        write(target, update);
                     }
                 }
-                return;
-            }
-            let ahead = positions.iter().skip(AHEAD).map(Some).chain(repeat(None));
-            let blocks = positions.iter().zip(updates.chunks_exact(after));
-            for ((&position, update), next) in blocks.zip(ahead) {
-                let next = next.map(|next| next.wrapping_sub(first));
-                if let Some(next) = next.filter(|&next| next < count) {
-                    prefetch(&result[next * after..][..after.min(REQUESTED)]);
+            }, {
+                for ((number, position), update) in own.zip(updates.chunks_exact(after)) {
+                    if let Some(next) = ahead(number).filter(|&next| next < count) {
+                        prefetch(&result[next * after..][..after.min(REQUESTED)]);
+                    }
+                    if position < count {
+                        write(&mut result[position * after..][..after], update);
+                    }
                 }
-                let position = position.wrapping_sub(first);
-                if position < count {
-                    write(&mut result[position * after..][..after], update);
-                }
-            }
+            });
         });
     });
 }
@@ -410,7 +447,16 @@ mod tests {
     /// Enough updates of few positions for several threads, some out of range. The order of the sums matters.
     #[test]
     fn updates_are_combined_in_order() {
-        for (before, after, length) in [(1, 1, 1000), (1, 16, 1001), (2, 1, 7), (5, 2, 100)] {
+        for (before, after, length) in [
+            (1, 1, 1000),
+            (1, 16, 1001),
+            (1, 8, 999),
+            (2, 1, 7),
+            (2, 3, 500),
+            (5, 2, 100),
+            (1, 5, 800),
+            (1, 20, 900),
+        ] {
             let count = 9_000;
             let blocks = Blocks {
                 batch: 1,
@@ -443,6 +489,43 @@ mod tests {
             let indices = Array::new([count], indices);
             let found = scatter_add(&updates, &indices, Outside::Drop, &blocks, shape);
             assert_eq!(found.elements::<f32>(), expected, "{blocks:?}");
+        }
+    }
+
+    /// Lengths of blocks with loops of their own, and others.
+    #[test]
+    fn blocks_of_each_length_move() {
+        for after in 1..20_usize {
+            let (length, count) = (70, 3000);
+            let blocks = Blocks {
+                batch: 1,
+                before: 1,
+                after,
+                length,
+            };
+            // Some positions are out of range.
+            let position = |number: usize| (number * 7919 + number / 31) % (length + 3);
+            let indices = Array::new([count], (0..count).map(|it| position(it) as i32).collect());
+            let numbers = |count: usize| -> Vec<i32> { (0..).take(count * after).collect() };
+            let (table, updates) = (numbers(length), numbers(count));
+            let [of_table, of_updates] = [(length, &table), (count, &updates)]
+                .map(|(rows, numbers)| Array::new([rows, after], numbers.clone()));
+            let (mut expected, mut taken) = (table.clone(), Vec::new());
+            for number in 0..count {
+                let place = position(number) * after;
+                if let Some(row) = expected.get_mut(place..place + after) {
+                    taken.extend_from_slice(&table[place..place + after]);
+                    row.copy_from_slice(&updates[number * after..][..after]);
+                } else {
+                    taken.resize(taken.len() + after, 0);
+                }
+            }
+            let shape = Shape::from(&[count, after][..]);
+            let found = gather(&of_table, &indices, Outside::Drop, &blocks, shape);
+            assert_eq!(found.elements::<i32>(), taken, "{after}");
+            let by = ScatterBy::Set;
+            let set = scatter(by, Arc::new(of_table), &indices, &of_updates, &blocks);
+            assert_eq!(set.elements::<i32>(), expected, "{after}");
         }
     }
 }

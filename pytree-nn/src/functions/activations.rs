@@ -195,7 +195,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
     let _called = called_with_floats("gelu_exact", x);
-    fused(&[x], || x * 0.5 * (-x * FRAC_1_SQRT_2).erfc())
+    fused(&[x], || x * 0.5 * (x * -FRAC_1_SQRT_2).erfc())
 }
 
 /// Applies x · σ(x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ). This function is also called swish.

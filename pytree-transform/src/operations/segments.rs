@@ -8,6 +8,7 @@ use crate::base::error::TensorError;
 use crate::primitives::convert::convert;
 use crate::primitives::create::full;
 use crate::primitives::elementwise::compare;
+use crate::primitives::gather::scatter_add;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 
@@ -72,7 +73,10 @@ impl Tensor {
     #[panicking_twin(segment_sum, Shape | DType)]
     pub fn try_segment_sum(&self, indices: &Self, segments: usize) -> Result<Self, TensorError> {
         let (start, indices) = prepared("segment_sum", self, indices, segments, 0.0)?;
-        start.at_indices(&indices, 0).try_add(self)
+        if start.is_empty() || self.is_empty() {
+            return Ok(start);
+        }
+        scatter_add(self, &indices, 0, segments)
     }
 
     /// Returns the product of the rows of each segment, like `jax.ops.segment_prod`. The product of an empty segment

@@ -18,9 +18,9 @@ use crate::tensor::primitive::take as take_operands;
 pub(crate) use self::along::take_along;
 pub(crate) use self::scatter::{Scatter, scatter_by};
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
-pub(crate) use self::take::{Take, take, take_along_last};
+pub(crate) use self::take::{Take, TakeOf, take, take_along_last};
 
-impl Primitive for Take {
+impl<const INSIDE: bool> Primitive for TakeOf<INSIDE> {
     fn name(&self) -> &'static str {
         "take"
     }
@@ -59,7 +59,8 @@ impl Primitive for Take {
         let [operand, indices] = take_operands(operands);
         let blocks = self.blocks(operand.shape());
         let shape = self.result_shape(operand.shape(), indices.shape());
-        one(gather::gather(&operand, &indices, &blocks, shape))
+        let outside = Self::OUTSIDE;
+        one(gather::gather(&operand, &indices, outside, &blocks, shape))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -70,13 +71,7 @@ impl Primitive for Take {
     }
 
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let length = operands[0].info().shape[self.axis];
-        let scatter = ScatterAdd {
-            axis: self.axis,
-            length,
-            outside: Outside::Clamp,
-            batch_axes: self.batch_axes,
-        };
+        let scatter = self.scatter(&operands[0].info());
         smallvec![
             cotangents[0]
                 .as_ref()
@@ -125,6 +120,15 @@ impl Primitive for Take {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered {
+        if INSIDE {
+            let Self { axis, batch_axes } = *self;
+            let inside = |x: &[Tensor]| {
+                let taken = Take { axis, batch_axes }.bind(&x[0], &x[1]);
+                let scatter = self.scatter(x[0].info());
+                vec![or_panic(scatter.without_dropped(&taken, &x[1]))]
+            };
+            return Ok(block.computed(operands, inside)?.into());
+        }
         let length = operands[0].shape()[self.axis];
         let indices = lower_positions(block, &operands[1], length, Outside::Clamp);
         let axes = self.gather_axes(operands[0].rank(), indices.rank());
@@ -142,6 +146,9 @@ impl Primitive for Take {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={}", self.axis)?;
+        if INSIDE {
+            f.write_str(" outside=drop")?;
+        }
         write_batch_axes(f, self.batch_axes)
     }
 }
@@ -200,6 +207,38 @@ mod tests {
             take(&x, &Tensor::from(vec![i64::MIN, i64::MAX]), 0).unwrap(),
             Tensor::from([10, 30])
         );
+    }
+
+    #[test]
+    fn out_of_range_slices_are_zeros() {
+        let take = TakeOf::<true> {
+            axis: 1,
+            batch_axes: 0,
+        };
+        let x = Tensor::from([[10, 20, 30], [1, 2, 3]]);
+        assert_eq!(
+            take.bind(&x, &Tensor::from([-4, 1, 3, -3])),
+            Tensor::from([[0, 20, 0, 10], [0, 2, 0, 1]])
+        );
+    }
+
+    /// Of 10,000 numbers, which are no value of a small program.
+    #[test]
+    fn long_cotangents_of_dropped_updates_are_zeros() {
+        let at = Tensor::from([2, 0, 3, -4, 2]);
+        let scatter = ScatterAdd {
+            axis: 0,
+            length: 3,
+            outside: Outside::Drop,
+            batch_axes: 0,
+        };
+        let cotangent = noise(&[3, 2000], 1);
+        let updates = AbstractArray::new(DType::F64, [5, 2000]);
+        let operands = [Linear::Unknown(updates), Linear::Known(at.clone())];
+        let found = scatter.transpose(&[Some(cotangent.clone())], &operands);
+        let taken = scatter.take().bind(&cotangent, &at);
+        let expected = scatter.without_dropped(&taken, &at).unwrap();
+        assert_eq!(found[0].as_ref(), Some(&expected));
     }
 
     #[test]
@@ -265,8 +304,15 @@ mod tests {
                     batch_axes,
                 });
             let updates = take.result_shape(shape, at);
-            let cases: [(&dyn Primitive, &[usize]); 3] =
-                [(&take, shape), (&clamped, &updates), (&dropped, &updates)];
+            let inside = TakeOf::<true> { axis, batch_axes };
+            let mut short = shape.to_vec();
+            short[axis] = 3;
+            let cases: [(&dyn Primitive, &[usize]); 4] = [
+                (&take, shape),
+                (&inside, &short),
+                (&clamped, &updates),
+                (&dropped, &updates),
+            ];
             for (primitive, shape) in cases {
                 check_transpose(primitive, &[noise(shape, 1), indices(at, 2)], 0);
                 check_tangent(primitive, &[noise(shape, 1), indices(at, 2)]);

@@ -10,7 +10,8 @@
     reason = "coefficients are written as they were computed"
 )]
 
-use crate::base::elementary::{Elementary, Steps, exp_rest_f32, polynomial};
+use crate::base::elementary::{Elementary, Steps, polynomial};
+use crate::base::fma::Fma;
 
 /// Computes erf(x) as x·p(x²) near zero, and as 1 - e^(-x²)·p(t) elsewhere.
 #[inline(always)]
@@ -92,31 +93,37 @@ pub(crate) fn erf_f32(operand: f32) -> f32 {
     y.copysign(operand)
 }
 
-/// Computes 1 - erf(x) of an f32 as e^(-x²)·p(t). All steps have double precision, because the exponential
-/// would magnify the rounding error of x².
+/// Computes 1 - erf(x) of an f32 as e^(-x²)·u·p(u) with u = 1/(1 + x/3). All steps have double precision, because the exponential would
+/// magnify the rounding error of x².
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn erfc_f32(operand: f32) -> f32 {
-    let x = f64::from(operand.abs());
+    let x = operand.abs();
     // For all greater x, the result rounds to 0.
     let x = if x > 10.1 { 10.1 } else { x };
-    let t = (x - 3.0) / (x + 3.0);
-    let factor = polynomial!(
-        t;
-        0.17900115126011588774, -0.32623356382372875682, 0.24560379806721080909,
-        -0.15011578171279937812, 0.071665855796351276311, -0.024394238049567229358,
-        0.0042689195907221289485, 0.00071578654650007612569, -0.00059462685588126926748,
-        0.000028757218232792707485, 0.000055863698135987074039
+    // A step of Newton's method doubles the digits of the quotient, in less time than a division of f64 numbers.
+    let near = f64::from(1.0 / (1.0 + x * (1.0 / 3.0)));
+    let x = f64::from(x);
+    let u = near.fma(x.fma(1.0 / 3.0, 1.0).fma(-near, 1.0), near);
+    let factor = u * polynomial!(
+        u;
+        0.18803599156295351928, 0.18868076962050081894, 0.17147363229621400242,
+        0.19190810810164281538, -0.0012308922072747327494, 0.40222583017964433843,
+        -0.43964149271228525271, 0.53458557936098014805, -0.29166722103182485253,
+        0.055629692822913210129
     );
-    // As in `exp`, but 2ⁿ is always a normal number.
+    // As in `exp`, but 2ⁿ·eʳ is always a normal number, so n is added to the bits of its exponent.
     let square = x * x;
-    let shifted = 6755399441055744.0 - square * std::f64::consts::LOG2_E;
-    let n = shifted
-        .to_bits()
-        .wrapping_sub(6755399441055744.0_f64.to_bits());
-    let r = (6755399441055744.0 - shifted) * std::f64::consts::LN_2 - square;
-    let exponential = 1.0 + (r + r * r * exp_rest_f32!(r));
-    let value = factor * exponential * f64::power_of_two(n.cast_signed());
+    let shifted = square.fma(-std::f64::consts::LOG2_E, 6755399441055744.0);
+    let r = (6755399441055744.0 - shifted).fma(std::f64::consts::LN_2, -square);
+    let exponential = polynomial!(
+        r;
+        1.0000000005583717886, 1.0000000365345654711, 0.49999992035502248467,
+        0.16666419204446846782, 0.04166823099187284287, 0.0083748975795512180098,
+        0.0013836789305359993894
+    );
+    let bits = (factor * exponential).to_bits();
+    let value = f64::from_bits(bits.wrapping_add(shifted.to_bits() << 52));
     (if operand < 0.0 { 2.0 - value } else { value }) as f32
 }
 
@@ -205,6 +212,6 @@ mod tests {
     #[test]
     fn f32_is_within_two_units_and_a_half() {
         check_f32("erf", erf_f32, erf_f64, 2.5);
-        check_f32("erfc", erfc_f32, erfc_f64, 2.0);
+        check_f32("erfc", erfc_f32, erfc_f64, 0.6);
     }
 }

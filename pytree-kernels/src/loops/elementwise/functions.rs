@@ -15,6 +15,7 @@ use std::fmt::Debug;
 
 use crate::base::dtype::{ArrayElement, DType};
 use crate::base::elementary::Elementary;
+use crate::base::power::Power;
 use crate::base::rare::Rare;
 use crate::base::special;
 use crate::base::trigonometric::Angle;
@@ -94,13 +95,17 @@ macro_rules! floats {
                     Unary::Log => elements.map(#[inline(always)] |x| Elementary::log(x)),
                     Unary::Log1p => elements.map(#[inline(always)] |x| Elementary::log1p(x)),
                     Unary::Sqrt => elements.map(|x| x.sqrt()),
-                    Unary::Rsqrt => elements.map(|x| 1.0 / x.sqrt()),
+                    Unary::Rsqrt => elements.map_by_speed(
+                        |x| (Self::MIN_POSITIVE..Self::INFINITY).contains(&x),
+                        #[inline(always)] |x| Elementary::rsqrt(x),
+                        |x| 1.0 / x.sqrt(),
+                    ),
                     Unary::Cbrt => elements.map(Rare::cube_root),
                     Unary::Sin => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::sin(x), Angle::slow_sin),
                     Unary::Cos => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::cos(x), Angle::slow_cos),
                     Unary::Tan => elements.map_by_speed(Angle::is_small, #[inline(always)] |x| Angle::tan(x), Angle::slow_tan),
-                    Unary::Asin => elements.map(Rare::arcsine),
-                    Unary::Acos => elements.map(Rare::arccosine),
+                    Unary::Asin => elements.map(#[inline(always)] |x| Angle::asin(x)),
+                    Unary::Acos => elements.map(#[inline(always)] |x| Angle::acos(x)),
                     Unary::Atan => elements.map(#[inline(always)] |x| Angle::atan(x)),
                     Unary::Sinh => elements.map(#[inline(always)] |x| Elementary::sinh(x)),
                     Unary::Cosh => elements.map(#[inline(always)] |x| Elementary::cosh(x)),
@@ -135,7 +140,7 @@ macro_rules! floats {
                     Binary::Mul => elements.zip(|l, r| l * r),
                     Binary::Div => elements.zip(|l, r| l / r),
                     Binary::Rem => elements.zip(|l, r| l % r),
-                    Binary::Pow => elements.zip(Rare::power),
+                    Binary::Pow => elements.zip(#[inline(always)] |l, r| Power::power(l, r)),
                     Binary::Atan2 => elements.zip(Rare::angle_of),
                     Binary::Max => elements.zip(#[inline(always)] |l, r| Elementary::greater(l, r)),
                     Binary::Min => elements.zip(#[inline(always)] |l, r| Elementary::less(l, r)),

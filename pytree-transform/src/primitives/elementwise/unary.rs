@@ -9,6 +9,7 @@ use crate::primitives::elementwise::comparison::compare_with;
 use crate::primitives::elementwise::lowering::lower_unary;
 use crate::primitives::prelude::*;
 use crate::primitives::select::select;
+use crate::primitives::tangent::with_tangent_of;
 
 #[track_caller]
 pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, TensorError> {
@@ -27,9 +28,10 @@ pub(super) fn square(operand: &Tensor) -> Tensor {
 /// value is used.
 #[track_caller]
 fn one_minus_square(x: &Tensor) -> Tensor {
-    let fixed = |operand: &Tensor| or_panic(unary(Unary::StopGradient, operand));
-    let square = square(x);
-    fixed(&((1.0 - x) * (x + 1.0))) + (fixed(&square) - &square)
+    or_panic(with_tangent_of(
+        &((1.0 - x) * (x + 1.0)),
+        &(1.0 - square(x)),
+    ))
 }
 
 impl Primitive for Unary {

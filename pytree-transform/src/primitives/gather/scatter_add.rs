@@ -2,10 +2,13 @@
 
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::shape::{PerAxis, Shape};
+use pytree_kernels::loops::arena::Values;
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::gather::{self, Outside};
 
-use super::take::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
+use super::take::{
+    Take, TakeOf, behind_parallel_axes, check_indices, lower_positions, write_batch_axes,
+};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{broadcast_in_dim, zeros_like};
 use crate::primitives::elementwise::{binary, compare};
@@ -14,8 +17,7 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::primitive::{Division, take as take_operands};
 
-/// Returns zeros with length `length` along `axis`, plus the updates at the indices. If indices out of range are clamped, this
-/// primitive is the transpose of [`Take`].
+/// Returns zeros with length `length` along `axis`, plus the updates at the indices. This primitive is the transpose of [`TakeOf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
@@ -54,7 +56,11 @@ impl ScatterAdd {
     }
 
     /// Replaces each update whose index is out of range by 0.
-    fn without_dropped(self, updates: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
+    pub(super) fn without_dropped(
+        self,
+        updates: &Tensor,
+        indices: &Tensor,
+    ) -> Result<Tensor, TensorError> {
         let range = indices.dtype().integer_range();
         let holds_length = range.is_none_or(|(_, greatest)| {
             i64::try_from(self.length).is_ok_and(|length| length <= greatest)
@@ -146,10 +152,16 @@ impl Primitive for ScatterAdd {
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let indices = operands[1].known();
         let pulled = cotangents[0].as_ref().map(|cotangent| {
-            let taken = self.take().bind(cotangent, indices);
+            let take = self.take();
+            let Take { axis, batch_axes } = take;
             match self.outside {
-                Outside::Clamp => taken,
-                Outside::Drop => or_panic(self.without_dropped(&taken, indices)),
+                Outside::Clamp => take.bind(cotangent, indices),
+                // Small programs have instructions for these two operations.
+                Outside::Drop if Values::are_fixed(&operands[0].info()) => {
+                    let taken = take.bind(cotangent, indices);
+                    or_panic(self.without_dropped(&taken, indices))
+                }
+                Outside::Drop => TakeOf::<true> { axis, batch_axes }.bind(cotangent, indices),
             }
         });
         smallvec![pulled, None]

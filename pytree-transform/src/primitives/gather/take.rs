@@ -9,6 +9,7 @@ use pytree_kernels::base::shape::Shape;
 use pytree_kernels::loops::gather::{Blocks, Outside};
 use smallvec::smallvec;
 
+use super::scatter_add::ScatterAdd;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
@@ -16,14 +17,18 @@ use crate::tensor::stablehlo::{Block, GatherAxes, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
-/// Indices out of range are clamped to the nearest end, as in `jnp.take` with `mode="clip"`.
+/// Indices out of range select zeros if `INSIDE` is true. Otherwise they are clamped to the nearest end, as in `jnp.take` with
+/// `mode="clip"`.
 ///
 /// The first `batch_axes` axes of both operands are batch axes. Each position on the batch axes is handled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Take {
+pub(crate) struct TakeOf<const INSIDE: bool> {
     pub(crate) axis: usize,
     pub(crate) batch_axes: usize,
 }
+
+/// Takes slices at clamped indices.
+pub(crate) type Take = TakeOf<false>;
 
 /// Returns the slices of `operand` along `axis` at `indices`.
 #[track_caller]
@@ -65,9 +70,25 @@ pub(super) fn check_indices(
     ))
 }
 
-impl Take {
+impl<const INSIDE: bool> TakeOf<INSIDE> {
+    pub(super) const OUTSIDE: Outside = if INSIDE {
+        Outside::Drop
+    } else {
+        Outside::Clamp
+    };
+
     pub(super) fn bind(self, operand: &Tensor, indices: &Tensor) -> Tensor {
         or_panic(bind_one(&self, &[operand, indices]))
+    }
+
+    /// Returns the transpose for an operand.
+    pub(super) fn scatter(self, operand: &AbstractArray) -> ScatterAdd {
+        ScatterAdd {
+            axis: self.axis,
+            length: operand.shape[self.axis],
+            outside: Self::OUTSIDE,
+            batch_axes: self.batch_axes,
+        }
     }
 
     pub(crate) fn blocks(self, shape: &[usize]) -> Blocks {
