@@ -188,6 +188,10 @@ pub(crate) fn collect_paths(
                 paths.push(base);
             }
         }
+        [TokenTree::Punct(star), ..] if star.as_char() == '*' => {
+            base.push("*".to_owned());
+            paths.push(base);
+        }
         _ => {}
     }
 }

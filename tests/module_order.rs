@@ -32,6 +32,8 @@ struct Names {
     paths: Vec<CratePath>,
     /// The names that `use` brings into the module.
     imports: BTreeMap<String, CratePath>,
+    /// The modules of which `use` brings all names into the module.
+    globs: Vec<CratePath>,
     /// The imports that other modules see, too.
     reexports: BTreeSet<String>,
     /// The first two names of paths that begin with another name.
@@ -60,8 +62,13 @@ impl Reader<'_> {
                 }
                 Item::Use(item) => {
                     let tokens: Vec<TokenTree> = item.tree.to_token_stream().into_iter().collect();
-                    for path in self.paths_of(&tokens) {
+                    for mut path in self.paths_of(&tokens) {
                         let name = path.last().unwrap().clone();
+                        if name == "*" {
+                            path.pop();
+                            self.names.globs.push(path);
+                            continue;
+                        }
                         if !matches!(item.vis, Visibility::Inherited) {
                             self.names.reexports.insert(name.clone());
                         }
@@ -171,10 +178,14 @@ fn arrows(name: &str) -> Arrows {
             path.push(next.clone());
             Some(path)
         });
+        let globs = names.globs.iter().filter_map(|glob| modules.get(glob));
+        let of_globs = globs.flat_map(|glob| &glob.imports).filter(|(name, _)| {
+            names.identifiers.contains(*name) && !names.imports.contains_key(*name)
+        });
         let paths = names
             .paths
             .iter()
-            .chain(used.map(|(_, path)| path))
+            .chain(used.chain(of_globs).map(|(_, path)| path))
             .cloned();
         let found = paths
             .chain(relative)
