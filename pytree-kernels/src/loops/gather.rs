@@ -505,7 +505,12 @@ mod tests {
             };
             // Some positions are out of range.
             let position = |number: usize| (number * 7919 + number / 31) % (length + 3);
-            let indices = Array::new([count], (0..count).map(|it| position(it) as i32).collect());
+            let indices = Array::new(
+                [count],
+                (0..count)
+                    .map(|it| i32::try_from(position(it)).unwrap())
+                    .collect(),
+            );
             let numbers = |count: usize| -> Vec<i32> { (0..).take(count * after).collect() };
             let (table, updates) = (numbers(length), numbers(count));
             let [of_table, of_updates] = [(length, &table), (count, &updates)]
