@@ -38,7 +38,7 @@ pub fn arrays(path: impl Location) -> Result<BTreeMap<String, AnyLeaf>, Checkpoi
     arrays_where(path, |_| true, &crate::loading::ndarrays::ndarrays)
 }
 
-/// Loads the arrays that a function chooses by their names, dtypes and shapes, as arrays of the library of `blank`; [`ndarrays`] is that
+/// Loads the arrays that a function chooses by their names, dtypes and shapes, as arrays of the library of `blank`; [`ndarrays`](crate::checkpoint::ndarrays) is that
 /// of ndarray.
 ///
 /// # Errors
