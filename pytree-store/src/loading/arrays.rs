@@ -38,8 +38,8 @@ pub fn arrays(path: impl Location) -> Result<BTreeMap<String, AnyLeaf>, Checkpoi
     arrays_where(path, |_| true, &crate::loading::ndarrays::ndarrays)
 }
 
-/// Loads the arrays that a function chooses by their names, dtypes and shapes, as arrays of the library of `blank`; [`ndarrays`](crate::checkpoint::ndarrays) is that
-/// of ndarray.
+/// Loads the arrays that a function chooses by their names, dtypes and shapes, as arrays of the library of `blank`;
+/// [`ndarrays`](crate::checkpoint::ndarrays) is that of ndarray.
 ///
 /// # Errors
 /// Returns the errors of [`arrays`], [`CheckpointError::UnknownDTypes`] for chosen arrays only.

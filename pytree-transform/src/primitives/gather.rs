@@ -71,7 +71,7 @@ impl<const INSIDE: bool> Primitive for TakeOf<INSIDE> {
     }
 
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
-        let scatter = self.scatter(&operands[0].info());
+        let scatter = ScatterAdd::of(*self, &operands[0].info());
         smallvec![
             cotangents[0]
                 .as_ref()
@@ -124,7 +124,7 @@ impl<const INSIDE: bool> Primitive for TakeOf<INSIDE> {
             let Self { axis, batch_axes } = *self;
             let inside = |x: &[Tensor]| {
                 let taken = Take { axis, batch_axes }.bind(&x[0], &x[1]);
-                let scatter = self.scatter(x[0].info());
+                let scatter = ScatterAdd::of(*self, x[0].info());
                 vec![or_panic(scatter.without_dropped(&taken, &x[1]))]
             };
             return Ok(block.computed(operands, inside)?.into());

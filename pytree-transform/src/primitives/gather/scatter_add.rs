@@ -44,6 +44,16 @@ pub(crate) fn scatter_add(
 }
 
 impl ScatterAdd {
+    /// Returns the transpose of a gather of an operand.
+    pub(super) fn of<const INSIDE: bool>(take: TakeOf<INSIDE>, operand: &AbstractArray) -> Self {
+        Self {
+            axis: take.axis,
+            length: operand.shape[take.axis],
+            outside: TakeOf::<INSIDE>::OUTSIDE,
+            batch_axes: take.batch_axes,
+        }
+    }
+
     pub(super) fn bind(self, updates: &Tensor, indices: &Tensor) -> Tensor {
         or_panic(bind_one(&self, &[updates, indices]))
     }

@@ -9,7 +9,6 @@ use pytree_kernels::base::shape::Shape;
 use pytree_kernels::loops::gather::{Blocks, Outside};
 use smallvec::smallvec;
 
-use super::scatter_add::ScatterAdd;
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::move_axis;
 use crate::tensor::Tensor;
@@ -79,16 +78,6 @@ impl<const INSIDE: bool> TakeOf<INSIDE> {
 
     pub(super) fn bind(self, operand: &Tensor, indices: &Tensor) -> Tensor {
         or_panic(bind_one(&self, &[operand, indices]))
-    }
-
-    /// Returns the transpose for an operand.
-    pub(super) fn scatter(self, operand: &AbstractArray) -> ScatterAdd {
-        ScatterAdd {
-            axis: self.axis,
-            length: operand.shape[self.axis],
-            outside: Self::OUTSIDE,
-            batch_axes: self.batch_axes,
-        }
     }
 
     pub(crate) fn blocks(self, shape: &[usize]) -> Blocks {
