@@ -371,7 +371,8 @@ impl Block<'_> {
     pub(crate) fn window(&mut self, value: &Value, starts: &[&Value], sizes: &[usize]) -> Value {
         let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![value];
         operands.extend_from_slice(starts);
-        let attributes = format_args!("slice_sizes = {}", Array64(sizes));
+        let slice_sizes = Array64(sizes);
+        let attributes = format_args!("slice_sizes = {slice_sizes}");
         let result = AbstractArray::new(value.dtype(), sizes);
         self.operation("stablehlo.dynamic_slice", &operands, attributes, result)
     }
