@@ -11,7 +11,6 @@ use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::leaf_types::for_each_leaf_type;
 use crate::base::text::{write_bool, write_float};
 use crate::module::field::{HoldsArrays, ParamField, StateField};
-
 use crate::node::leaf::{
     AnyLeaf, ArrayInfo, ArrayLeaf, Element, Leaf, LeafError, ReadRegion, number,
 };
