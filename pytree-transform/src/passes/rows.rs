@@ -282,10 +282,7 @@ impl Pass {
             let equation = self.equations[maker].clone();
             self.computed(&equation, positions, depth + 1)
         });
-        let take = Take {
-            axis: 0,
-            batch_axes: 0,
-        };
+        let take = Take::clamped(0, 0);
         let found =
             computed.unwrap_or_else(|| self.push(Arc::new(take), &[variable, positions], like));
         self.at.insert((variable, positions), found);

@@ -121,16 +121,17 @@ impl Values {
     /// Returns false if the indices must be widened.
     pub fn taken(
         &self,
-        blocks: &Blocks,
-        operand: Place,
-        indices: Place,
-        result: Place,
+        (blocks, outside): (&Blocks, Outside),
+        [operand, indices, result]: [Place; 3],
         code: &mut Code,
     ) -> bool {
         let bytes = blocks.after * self.info(result).dtype.bytes();
-        let Some(index) = self.indices(blocks, indices, Outside::Clamp) else {
+        let Some(index) = self.indices(blocks, indices, outside) else {
             return false;
         };
+        if outside == Outside::Drop {
+            self.cleared(result, code);
+        }
         code.push(move |values| {
             index.each(values, |values, block, position| {
                 values.copy_part(operand, position, result, block, bytes);
@@ -271,7 +272,7 @@ impl Values {
         }
         let bytes = info.dtype.bytes();
         let strides = row_major_strides(shape);
-        // Behind the last axis that is not updated as a whole, the elements of both are in the same order without gaps.
+        // Behind the last axis of which the window has only a part, the elements of both are in the same order without gaps.
         let partial = (0..shape.len())
             .rev()
             .find(|&axis| lengths[axis] != shape[axis]);

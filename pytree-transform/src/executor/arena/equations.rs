@@ -344,8 +344,8 @@ impl Translator {
             return values.argument(*extremum, given(0), *axis, result, code);
         }
         if let Some(take) = any.downcast_ref::<Take>() {
-            let blocks = take.blocks(&operands[0].info.shape);
-            return values.taken(&blocks, inputs[0], inputs[1], result, code);
+            let blocks = (&take.blocks(&operands[0].info.shape), take.outside);
+            return values.taken(blocks, [inputs[0], inputs[1], result], code);
         }
         if let Some(window) = any.downcast_ref::<DynamicSlice>() {
             let starts = starts_on(&window.axes, &operands[1..]);

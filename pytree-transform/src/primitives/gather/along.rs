@@ -59,10 +59,7 @@ impl Primitive for TakeAlong {
             shape.push(length);
             AbstractArray::new(info.dtype, shape)
         };
-        let take = Take {
-            axis: last,
-            batch_axes: last,
-        };
+        let take = Take::clamped(last, last);
         take.abstract_evaluation(&[&on_last(operands[0]), &on_last(operands[1])])?;
         let shape = &operands[1].shape;
         Ok(one(AbstractArray::new(operands[0].dtype, shape)))

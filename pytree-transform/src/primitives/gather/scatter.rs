@@ -56,10 +56,7 @@ impl Scatter {
     };
 
     pub(crate) fn take(self) -> Take {
-        Take {
-            axis: self.axis,
-            batch_axes: self.batch_axes,
-        }
+        Take::clamped(self.axis, self.batch_axes)
     }
 
     fn add(self, updates: &Tensor, indices: &Tensor, length: usize) -> Tensor {

@@ -2,13 +2,10 @@
 
 use pytree_core::leaf::NumberKind;
 use pytree_kernels::base::shape::{PerAxis, Shape};
-use pytree_kernels::loops::arena::Values;
 use pytree_kernels::loops::elementwise::{Binary, Comparison};
 use pytree_kernels::loops::gather::{self, Outside};
 
-use super::take::{
-    Take, TakeOf, behind_parallel_axes, check_indices, lower_positions, write_batch_axes,
-};
+use super::take::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
 use crate::primitives::convert::convert;
 use crate::primitives::create::{broadcast_in_dim, zeros_like};
 use crate::primitives::elementwise::{binary, compare};
@@ -17,7 +14,7 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::primitive::{Division, take as take_operands};
 
-/// Returns zeros with length `length` along `axis`, plus the updates at the indices. This primitive is the transpose of [`TakeOf`].
+/// Returns zeros with length `length` along `axis`, plus the updates at the indices. This primitive is the transpose of [`Take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
@@ -45,11 +42,11 @@ pub(crate) fn scatter_add(
 
 impl ScatterAdd {
     /// Returns the transpose of a gather of an operand.
-    pub(super) fn of<const INSIDE: bool>(take: TakeOf<INSIDE>, operand: &AbstractArray) -> Self {
+    pub(super) fn of(take: Take, operand: &AbstractArray) -> Self {
         Self {
             axis: take.axis,
             length: operand.shape[take.axis],
-            outside: TakeOf::<INSIDE>::OUTSIDE,
+            outside: take.outside,
             batch_axes: take.batch_axes,
         }
     }
@@ -58,9 +55,11 @@ impl ScatterAdd {
         or_panic(bind_one(&self, &[updates, indices]))
     }
 
+    /// Returns the gather whose transpose this is.
     pub(crate) fn take(self) -> Take {
         Take {
             axis: self.axis,
+            outside: self.outside,
             batch_axes: self.batch_axes,
         }
     }
@@ -161,19 +160,8 @@ impl Primitive for ScatterAdd {
 
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let indices = operands[1].known();
-        let pulled = cotangents[0].as_ref().map(|cotangent| {
-            let take = self.take();
-            let Take { axis, batch_axes } = take;
-            match self.outside {
-                Outside::Clamp => take.bind(cotangent, indices),
-                // Small programs have instructions for these two operations.
-                Outside::Drop if Values::are_fixed(&operands[0].info()) => {
-                    let taken = take.bind(cotangent, indices);
-                    or_panic(self.without_dropped(&taken, indices))
-                }
-                Outside::Drop => TakeOf::<true> { axis, batch_axes }.bind(cotangent, indices),
-            }
-        });
+        let cotangent = cotangents[0].as_ref();
+        let pulled = cotangent.map(|cotangent| self.take().bind(cotangent, indices));
         smallvec![pulled, None]
     }
 

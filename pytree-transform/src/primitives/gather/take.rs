@@ -16,29 +16,20 @@ use crate::tensor::stablehlo::{Block, GatherAxes, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
-/// Indices out of range select zeros if `INSIDE` is true. Otherwise they are clamped to the nearest end, as in `jnp.take` with
-/// `mode="clip"`.
+/// Indices out of range are clamped to the nearest end, as in `jnp.take` with `mode="clip"`, or their slices are zeros.
 ///
 /// The first `batch_axes` axes of both operands are batch axes. Each position on the batch axes is handled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TakeOf<const INSIDE: bool> {
+pub(crate) struct Take {
     pub(crate) axis: usize,
+    pub(crate) outside: Outside,
     pub(crate) batch_axes: usize,
 }
-
-/// Takes slices at clamped indices.
-pub(crate) type Take = TakeOf<false>;
 
 /// Returns the slices of `operand` along `axis` at `indices`.
 #[track_caller]
 pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
-    bind_one(
-        &Take {
-            axis,
-            batch_axes: 0,
-        },
-        &[operand, indices],
-    )
+    bind_one(&Take::clamped(axis, 0), &[operand, indices])
 }
 
 /// Returns the elements along the last axis at `indices`. All axes of `indices` except the last have the same lengths
@@ -46,13 +37,7 @@ pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Te
 #[track_caller]
 pub(crate) fn take_along_last(operand: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
     let batch_axes = operand.rank().saturating_sub(1);
-    bind_one(
-        &Take {
-            axis: batch_axes,
-            batch_axes,
-        },
-        &[operand, indices],
-    )
+    bind_one(&Take::clamped(batch_axes, batch_axes), &[operand, indices])
 }
 
 pub(super) fn check_indices(
@@ -69,12 +54,15 @@ pub(super) fn check_indices(
     ))
 }
 
-impl<const INSIDE: bool> TakeOf<INSIDE> {
-    pub(super) const OUTSIDE: Outside = if INSIDE {
-        Outside::Drop
-    } else {
-        Outside::Clamp
-    };
+impl Take {
+    /// Takes slices at clamped indices.
+    pub(crate) fn clamped(axis: usize, batch_axes: usize) -> Self {
+        Self {
+            axis,
+            outside: Outside::Clamp,
+            batch_axes,
+        }
+    }
 
     pub(super) fn bind(self, operand: &Tensor, indices: &Tensor) -> Tensor {
         or_panic(bind_one(&self, &[operand, indices]))

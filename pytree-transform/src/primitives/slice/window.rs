@@ -129,24 +129,15 @@ impl DynamicSlice {
     ) -> Result<(Tensor, Option<usize>), TensorError> {
         let (mut window, mut batched) = (operand.clone(), axis);
         for (&axis, start) in self.axes.iter().zip(starts) {
-            let size = self.sizes[axis];
-            // An axis of the batch is none of an example.
-            let mut shape = window.shape().to_vec();
-            batched.map(|batched| shape.remove(batched));
-            let start = clamped(start, size, shape[axis])?;
-            let shape = [batch.size, size];
+            let is_before = batched.is_some_and(|batched| batched <= axis);
+            let length = window.shape()[axis + usize::from(is_before)];
+            let start = clamped(start, self.sizes[axis], length)?;
+            let shape = [batch.size, self.sizes[axis]];
             let start = broadcast_in_dim(&start, &shape, &[0])?;
             let places = binary(Binary::Add, &iota(DType::I64, &shape, 1)?, &start)?;
-            let take = Take {
-                axis,
-                batch_axes: 0,
-            };
-            let (windows, axes) = take.batch(&[window, places], &[batched, Some(0)], batch);
-            window = windows
-                .into_iter()
-                .next()
-                .unwrap_or_else(|| operand.clone());
-            batched = axes[0];
+            let take = Take::clamped(axis, 0);
+            let (mut windows, axes) = take.batch(&[window, places], &[batched, Some(0)], batch);
+            (window, batched) = (windows.remove(0), axes[0]);
         }
         Ok((window, batched))
     }
@@ -284,10 +275,7 @@ impl UpdateSlice {
                 &places,
                 &broadcast_in_dim(&start, &shape, &first)?,
             )?;
-            let take = Take {
-                axis,
-                batch_axes: 1,
-            };
+            let take = Take::clamped(axis, 1);
             spread = bind_one(&take, &[&spread, &places])?;
             let number = |number: usize| Tensor::constant(DType::I64, number as f64);
             let from_start = compare(Comparison::Ge, &places, &number(0))?;
