@@ -1,4 +1,4 @@
-//! Training steps of five kinds of networks beside torch: `cargo bench --bench networks [-- unet]`.
+//! Training steps of networks beside torch: `cargo bench --bench networks [-- unet]`.
 //!
 //! | case | network |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | `decoder` | a causal language model: 2 blocks of width 512 with 8 heads, a text of 1,024 tokens, of 1,000 kinds |
 //! | `decoder_bf16` | the same, whose activations are bf16 |
 //! | `table` | twenty embeddings of categories, and linear layers with batch normalisations, 512 rows |
+//! | `rows_sgd`, `rows_adagrad`, `rows_adam` | a table of a million rows of 32 numbers; 81,920 of them are read, and only these are updated |
+//! | `rows_sgd_10m` | the same with ten million rows, if it is named |
 //!
 //! `--save FOLDER` writes the parameters of each network under the names that `torch_networks.py` reads.
 
@@ -42,7 +44,19 @@ use steps::texts;
 
 type Batches = Vec<(Tensor, Tensor)>;
 
-/// Measures the training of a network, and writes its parameters into the folder first.
+/// Writes the parameters of a network into the folder.
+fn save<M: Module>(case: &str, folder: Option<&str>, model: &M) {
+    if let Some(folder) = folder {
+        let names = WeightNames::pytorch()
+            .rename("lstm.weight_ih_l0", "rnn.cell.input")
+            .rename("lstm.weight_hh_l0", "rnn.cell.recurrent")
+            .sum(["lstm.bias_ih_l0", "lstm.bias_hh_l0"], "rnn.cell.bias");
+        let file = format!("{folder}/{case}.safetensors");
+        save_with(file, model, &SaveOptions::new().names(names)).unwrap();
+    }
+}
+
+/// Measures the training of a network by Adam, and writes its parameters into the folder first.
 fn train<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     case: &str,
     folder: Option<&str>,
@@ -50,14 +64,7 @@ fn train<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     batches: Batches,
     loss: fn(&mut M, &Tensor, &Tensor) -> Tensor,
 ) {
-    if let Some(folder) = folder {
-        let names = WeightNames::pytorch()
-            .rename("lstm.weight_ih_l0", "rnn.cell.input")
-            .rename("lstm.weight_hh_l0", "rnn.cell.recurrent")
-            .sum(["lstm.bias_ih_l0", "lstm.bias_hh_l0"], "rnn.cell.bias");
-        let file = format!("{folder}/{case}.safetensors");
-        save_with(file, &model, &SaveOptions::new().names(names)).unwrap();
-    }
+    save(case, folder, &model);
     let optimizer = Optimizer::new(&model, adam(1e-3));
     steps::train(["L", case], model, optimizer, batches, loss);
 }
@@ -291,15 +298,55 @@ fn table(folder: Option<&str>) {
     );
 }
 
-type Run = fn(Option<&str>);
+#[derive(Module, Clone)]
+struct Bags {
+    rows: Embed,
+}
 
-const CASES: [(&str, Run); 6] = [
-    ("vit", vit),
-    ("unet", unet),
-    ("lstm", lstm),
-    ("decoder", decoder),
-    ("decoder_bf16", decoder_bf16),
-    ("table", table),
+/// Measures a table of whose rows each step reads 20 for each of 4,096 examples.
+fn rows(case: &str, folder: Option<&str>, length: usize, optimizer: Chain) {
+    let model = Bags {
+        rows: Embed::new(length, 32, &mut Rngs::new(0)),
+    };
+    save(case, folder, &model);
+    let batch = |k: u64| {
+        let ids = workload::labels(10 + k, 4096 * 20, length as u64);
+        let targets = workload::uniform(20 + k, 4096 * 32, 1.0);
+        (
+            Tensor::new([4096, 20], ids),
+            Tensor::new([4096, 32], targets),
+        )
+    };
+    let optimizer = Optimizer::new(&model, optimizer);
+    let batches = (0..4).map(batch).collect();
+    steps::train(["L", case], model, optimizer, batches, |model, x, y| {
+        mse(&model.rows.forward(x).sum_axes([1]), y)
+    });
+}
+
+type Run = fn(&str, Option<&str>);
+
+const MILLION: usize = 1_000_000;
+
+const CASES: [(&str, Run); 10] = [
+    ("vit", |_, folder| vit(folder)),
+    ("unet", |_, folder| unet(folder)),
+    ("lstm", |_, folder| lstm(folder)),
+    ("decoder", |_, folder| decoder(folder)),
+    ("decoder_bf16", |_, folder| decoder_bf16(folder)),
+    ("table", |_, folder| table(folder)),
+    ("rows_sgd", |case, folder| {
+        rows(case, folder, MILLION, sgd(1.0));
+    }),
+    ("rows_adagrad", |case, folder| {
+        rows(case, folder, MILLION, adagrad(0.1));
+    }),
+    ("rows_adam", |case, folder| {
+        rows(case, folder, MILLION, lazy_adam(1e-3));
+    }),
+    ("rows_sgd_10m", |case, folder| {
+        rows(case, folder, 10 * MILLION, sgd(1.0));
+    }),
 ];
 
 fn main() {
@@ -309,10 +356,11 @@ fn main() {
     named.retain(|it| !it.starts_with("--"));
     if named.is_empty() {
         named = CASES.map(|(case, _)| case.to_owned()).to_vec();
+        named.retain(|case| case != "rows_sgd_10m");
     }
     for case in &named {
         let found = CASES.iter().find(|(name, _)| name == case);
         let (_, run) = found.unwrap_or_else(|| panic!("no case `{case}`"));
-        run(folder.as_deref());
+        run(case, folder.as_deref());
     }
 }

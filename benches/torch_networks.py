@@ -1,6 +1,6 @@
 """The training steps of benches/networks.rs in torch, with the parameters that it writes.
 
-Usage: python torch_networks.py eager|compile vit|unet|lstm|decoder|decoder_bf16|table FOLDER; needs the packages of
+Usage: python torch_networks.py eager|compile CASE FOLDER; needs the packages of
 benches/comparison/requirements-torch.txt. `compile` needs a compiler for C++.
 """
 
@@ -104,6 +104,20 @@ class Table(nn.Module):
         return x
 
 
+def length_of(case):
+    """Returns the number of rows of a table."""
+    return 10_000_000 if case.endswith("10m") else 1_000_000
+
+
+class Bags(nn.Module):
+    def __init__(self, length):
+        super().__init__()
+        self.rows = nn.Embedding(length, 32, sparse=True, _weight=torch.empty(length, 32))
+
+    def forward(self, x):
+        return self.rows(x).sum(1)
+
+
 def batches(case):
     """Four batches, as `benches/networks.rs` has them."""
     for k in range(4):
@@ -118,19 +132,33 @@ def batches(case):
         elif case.startswith("decoder"):
             text = labels(20 + k, [1, 1025], 1000)
             yield text[:, :-1].copy(), text[:, 1:].copy()
+        elif case.startswith("rows"):
+            yield labels(10 + k, [4096, 20], length_of(case)), measure.uniform(20 + k, (4096, 32), 1.0)
         else:
             yield labels(10 + k, [512, 20], 50), labels(20 + k, [512], 10)
 
 
+def optimizer_of(case, parameters):
+    if case.startswith("rows_sgd"):
+        return torch.optim.SGD(parameters, lr=1.0)
+    if case == "rows_adagrad":
+        # The defaults of pytree, which are those of optax.
+        return torch.optim.Adagrad(parameters, lr=0.1, initial_accumulator_value=0.1, eps=1e-7)
+    if case == "rows_adam":
+        return torch.optim.SparseAdam(parameters, lr=1e-3)
+    return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+
+
 def main(mode, case, folder):
-    model = {"vit": Vit, "unet": Unet, "lstm": Language, "decoder": Decoder, "decoder_bf16": Decoder, "table": Table}[case]()
+    networks = {"vit": Vit, "unet": Unet, "lstm": Language, "decoder": Decoder, "decoder_bf16": Decoder, "table": Table}
+    model = networks[case]() if case in networks else Bags(length_of(case))
     missing, unexpected = model.load_state_dict(load_file(pathlib.Path(folder) / f"{case}.safetensors"), strict=False)
     assert not unexpected and all("num_batches" in name for name in missing), (missing, unexpected)
     if case == "lstm":
         model.lstm.bias_hh_l0.requires_grad_(False)  # pytree has one bias
     if case in ("vit", "unet"):
         model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimizer = optimizer_of(case, model.parameters())
     forward = torch.compile(model) if mode == "compile" else model
     data = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in batches(case)]
     count = 0
@@ -142,7 +170,7 @@ def main(mode, case, folder):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=case == "decoder_bf16"):
             result = forward(x)
-        loss = F.mse_loss(result, y) if case == "unet" else F.cross_entropy(result.flatten(0, -2).float(), y.flatten().long())
+        loss = F.mse_loss(result, y) if case == "unet" or case.startswith("rows") else F.cross_entropy(result.flatten(0, -2).float(), y.flatten().long())
         loss.backward()
         optimizer.step()
         return loss

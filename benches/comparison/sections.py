@@ -142,6 +142,11 @@ def models(case, operations=None, checks=LOSSES, title="", **options):
     return Section(case, title, "", groups, operations or TRAINING, checks, **options)
 
 
+def networks(case, *modes):
+    """Returns the group of a network: torch in some modes reads the parameters that pytree has written."""
+    return [bench("networks", case, "--save", "target/compare"), *(torch("torch_networks", mode, case, "target/compare") for mode in modes)]
+
+
 SECTIONS = [
     Section(
         "A",
@@ -327,10 +332,12 @@ SECTIONS = [
         "L",
         "A training step of other networks",
         "A vision transformer with the exact GELU, a U-Net of 32 and 64 features, an LSTM language model of width 256, a decoder of "
-        "width 512 over 1,024 tokens, and a network of twenty embeddings with batch normalisations.",
+        "width 512 over 1,024 tokens, and a network of twenty embeddings with batch normalisations. In the cases `rows`, a step reads "
+        "81,920 rows of a table with a million rows of 32 numbers, or with ten million, and updates only these, as torch does with "
+        "`sparse=True`.",
         [
-            [bench("networks", case, "--save", "target/compare")] + [torch("torch_networks", mode, case, "target/compare") for mode in ("eager", "compile")]
-            for case in ("vit", "unet", "lstm", "decoder", "decoder_bf16", "table")
+            *(networks(case, "eager", "compile") for case in ("vit", "unet", "lstm", "decoder", "decoder_bf16", "table")),
+            *(networks(case, "eager") for case in ("rows_sgd", "rows_adagrad", "rows_adam", "rows_sgd_10m")),
         ],
         TRAINING,
         LOSSES,

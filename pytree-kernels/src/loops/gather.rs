@@ -418,8 +418,9 @@ fn scatter_blocks<T: Copy + Send + Sync>(
             with_narrow!(after, N => {
                 let (result, updates) = (result.as_chunks_mut::<N>().0, updates.as_chunks::<N>().0);
                 for ((number, position), update) in own.zip(updates) {
-                    // A block may begin at the end of a cache line.
-                    if let Some(next) = ahead(number).and_then(|next| result.get(next)) {
+                    // The processor reads single numbers ahead of the sums. A block may begin at the end of a cache line.
+                    let next = if N > 1 { ahead(number) } else { None };
+                    if let Some(next) = next.and_then(|next| result.get(next)) {
                         [next.first(), next.last()].into_iter().flatten().for_each(request);
                     }
                     if let Some(target) = result.get_mut(position) {

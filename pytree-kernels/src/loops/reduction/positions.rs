@@ -7,6 +7,7 @@ use super::reduce::{Extremum, extrema};
 use crate::base::array::Array;
 use crate::base::combine::{Combine, Max, Min, Ordered};
 use crate::base::dtype::{AbstractArray, DType, with_type, with_wide};
+use crate::base::instructions::leaf_of;
 use crate::base::narrow::is_narrow;
 use crate::base::shape::without_axes;
 use crate::base::threads::{self, share_rows};
@@ -123,18 +124,18 @@ fn arguments_of_columns<T: Ordered>(
     positions.fill(0);
     let width = positions.len();
     for (number, positions) in positions.chunks_mut(COLUMNS).enumerate() {
-        let count = positions.len();
-        let rows = rows
-            .chunks_exact(width)
-            .map(|row| &row[number * COLUMNS..][..count]);
-        let mut champions = [T::LEAST; COLUMNS];
-        for (row, place) in rows.zip(0..) {
-            for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
-                if place == 0
-                    || better(&element, champion)
-                    || (element.is_nan() && !champion.is_nan())
-                {
-                    (*champion, *best) = (element, place);
+        let first = number * COLUMNS;
+        leaf_of! { T =>
+            let mut champions = [T::LEAST; COLUMNS];
+            for (row, place) in rows.chunks_exact(width).zip(0..) {
+                let row = &row[first..];
+                for ((champion, best), &element) in champions.iter_mut().zip(&mut *positions).zip(row) {
+                    // Without branches, the compiler computes many columns at a time.
+                    let is_better = (place == 0)
+                        | better(&element, champion)
+                        | (element.is_nan() & !champion.is_nan());
+                    *champion = if is_better { element } else { *champion };
+                    *best = if is_better { place } else { *best };
                 }
             }
         }
