@@ -36,7 +36,7 @@ use pytree::nn::{
     GroupNorm, LayerNorm, LearnedPositions, LstmCell, Rnn, TransformerBlock,
     TransformerBlockOptions,
 };
-use pytree::optim::MixedPrecision;
+use pytree::optim::{Chain, MixedPrecision, adagrad, lazy_adam};
 use pytree::prelude::*;
 use pytree::transform::Traceable;
 
