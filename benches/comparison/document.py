@@ -49,6 +49,7 @@ SHOWN = [
     ("L", "us_per_step", "lstm", "LSTM, training step"),
     ("L", "us_per_step", "decoder", "decoder of 1,024 tokens, training step"),
     ("L", "us_per_step", "table", "table of categories, training step"),
+    ("L", "us_per_step", "rows_adam", "table of 1,000,000 rows, training step"),
     ("V", "gradient", "conv3x3", "convolution with its gradient"),
     ("W", "forward", "scan16", "loop of 16 numbers, a round"),
     ("W", "forward", "gru16", "GRU of 16 numbers, a round"),

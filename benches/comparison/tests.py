@@ -63,6 +63,12 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(results.disagreements({"loss_step1": 1e-4}, [("C2", "burn")])), 1)
         self.assertEqual(results.disagreements({"loss_step1": 1e-4}, [("C1", "burn")]), [])
 
+    def test_values_of_bf16_agree_within_two_per_cent(self):
+        for theirs, agrees in [(2.03, True), (2.05, False)]:
+            lines = [result("pytree", 2.0, "loss_step1", "decoder_bf16"), result("jax", theirs, "loss_step1", "decoder_bf16")]
+            found = figures.Results(lines).disagreements({"loss_step1": 1e-4})
+            self.assertEqual([it.peer for it in found], [] if agrees else ["jax"], theirs)
+
     def test_one_bad_round_disagrees(self):
         lines = [result("pytree", 2.0, "loss_step1", number=k) for k in range(3)]
         lines += [result("jax", 3.0 if k == 1 else 2.0, "loss_step1", number=k) for k in range(3)]
