@@ -220,10 +220,6 @@ impl Primitive for HostCall {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let first = operands

@@ -190,10 +190,6 @@ impl Primitive for PMax {
         (one(maximum), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         if batch.name.is_none() {
             return (one(or_panic(pmax(&operands[0], &self.names))), one(axes[0]));

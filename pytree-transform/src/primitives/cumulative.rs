@@ -245,10 +245,6 @@ impl Primitive for Cumulative {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let run = axes[0].map_or(self.run, |batch| batched(self.run, batch));
         let result = cumulative(self.cumulation, &operands[0], run);

@@ -89,10 +89,6 @@ impl Primitive for Backward {
         ))
     }
 
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
     }

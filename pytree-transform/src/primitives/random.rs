@@ -88,10 +88,6 @@ impl Primitive for Threefry2x32 {
         alone(self, primals)
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let aligned = align_batch(operands, axes, size);
@@ -111,10 +107,6 @@ impl Primitive for Threefry2x32 {
                 Ok(lower_block(block, words))
             })
             .map(Into::into)
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }
 

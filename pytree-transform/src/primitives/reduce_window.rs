@@ -166,10 +166,6 @@ impl Primitive for ReduceWindowExtremum {
         (one(result), one(tangents[0].as_ref().map(gathered)))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);

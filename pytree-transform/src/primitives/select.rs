@@ -127,10 +127,6 @@ impl Primitive for Select {
         true
     }
 
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-
     fn elementwise(&self) -> Option<Elementwise> {
         Some(Elementwise::Select)
     }

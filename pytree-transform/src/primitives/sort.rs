@@ -110,10 +110,6 @@ impl Primitive for Sort {
         (one(sorted(&primals[0])), one(Some(sorted(tangent))))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let axis = axes[0].map_or(self.axis, |batch| batched_axis(self.axis, batch));
         let sort = Self { axis, ..*self };

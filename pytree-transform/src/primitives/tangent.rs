@@ -50,10 +50,6 @@ impl Primitive for WithTangent {
         (one(value), one(tangents[1].clone()))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let aligned = align_batch(operands, axes, batch.size);
         let value = with_tangent_of(&aligned[0], &aligned[1]);
@@ -66,9 +62,5 @@ impl Primitive for WithTangent {
 
     fn accepts_narrow(&self) -> bool {
         true
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 }

@@ -231,9 +231,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
     /// **Transpose**: returns the cotangents of the operands in which the primitive is linear. `cotangents` holds the
-    /// cotangents of the results. A cotangent of `None` means zeros. A primitive that is linear in no operand calls
-    /// [`not_linear`].
-    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
+    /// cotangents of the results. A cotangent of `None` means zeros. A primitive that is linear in no operand has no rule.
+    fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
+        let _ = (cotangents, operands);
+        not_linear(self.name())
+    }
 
     /// **Transpose with sums**: returns the sums of the cotangents of the operands so far and of those that
     /// [`transpose`](Self::transpose) returns, or `None` if the caller adds them. A rule may take the cotangents of the results and the
@@ -258,8 +260,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// error of [`Block::refused`].
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], results: &Infos<'_>) -> Lowered;
 
-    /// **Display**: writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
-    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    /// **Display**: writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`, if there are any.
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let _ = f;
+        Ok(())
+    }
 
     /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes. A primitive accepts narrow dtypes if
     /// the primitive only moves elements, combines the examples of a batch or runs its bodies. For all other primitives,
@@ -431,11 +436,8 @@ impl BatchAxis {
 
 /// Reports a bug: a transpose rule was called for a primitive that is linear in no operand.
 #[track_caller]
-pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
-    bug(format_args!(
-        "no transpose of `{}`, which is not linear",
-        primitive.name()
-    ))
+pub(crate) fn not_linear(primitive: &str) -> ! {
+    bug(format_args!("no transpose of `{primitive}`, which is not linear"))
 }
 
 /// Returns the single result of a primitive as a list of results.

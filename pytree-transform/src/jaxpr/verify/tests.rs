@@ -587,10 +587,6 @@ impl Primitive for Holder {
     ) -> crate::tensor::primitive::Lowered {
         Err(block.refused(operands, "a test only verifies it", "do not lower it"))
     }
-
-    fn write_parameters(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Ok(())
-    }
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.0)]
     }

@@ -374,10 +374,6 @@ impl Primitive for Cond {
         Ok(results.into())
     }
 
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         let branches = self.branches.iter();
         branches.map(|branch| ("branches", &branch.jaxpr)).collect()

@@ -140,7 +140,7 @@ impl Primitive for Binary {
                 right.then(|| operands[0].known() * cotangent)
             ],
             Self::Div => smallvec![left.then(|| cotangent / operands[1].known()), None],
-            _ => not_linear(self),
+            _ => not_linear(self.name()),
         }
     }
 
@@ -155,10 +155,6 @@ impl Primitive for Binary {
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &Infos<'_>) -> Lowered {
         Ok(one(lower_binary(*self, block, &operands[0], &operands[1])))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

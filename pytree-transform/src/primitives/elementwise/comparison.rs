@@ -47,10 +47,6 @@ impl Primitive for Comparison {
         )
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let aligned = align_batch(operands, axes, size);
@@ -70,10 +66,6 @@ impl Primitive for Comparison {
             Self::Ge => "GE",
         };
         Ok(one(block.comparison(direction, &operands[0], &operands[1])))
-    }
-
-    fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
     }
 
     fn elementwise(&self) -> Option<Elementwise> {

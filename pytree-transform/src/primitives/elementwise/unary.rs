@@ -128,7 +128,7 @@ impl Primitive for Unary {
     fn transpose(&self, cotangents: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
         match self {
             Self::Neg => smallvec![cotangents[0].as_ref().map(|cotangent| -cotangent)],
-            _ => not_linear(self),
+            _ => not_linear(self.name()),
         }
     }
 

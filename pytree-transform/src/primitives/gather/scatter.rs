@@ -215,7 +215,7 @@ impl Primitive for Scatter {
     /// An element gives its cotangent to its last update. Without an update, it keeps the cotangent.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         if self.by != ScatterBy::Set {
-            not_linear(self);
+            not_linear(self.name());
         }
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None, None];

@@ -147,10 +147,6 @@ impl Primitive for Reduce {
         (one(result), one(tangent))
     }
 
-    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
-        not_linear(self)
-    }
-
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let Some(batch) = axes[0] else {
             return alone(self, operands);
