@@ -437,7 +437,9 @@ impl BatchAxis {
 /// Reports a bug: a transpose rule was called for a primitive that is linear in no operand.
 #[track_caller]
 pub(crate) fn not_linear(primitive: &str) -> ! {
-    bug(format_args!("no transpose of `{primitive}`, which is not linear"))
+    bug(format_args!(
+        "no transpose of `{primitive}`, which is not linear"
+    ))
 }
 
 /// Returns the single result of a primitive as a list of results.
