@@ -418,7 +418,7 @@ fn scatter_blocks<T: Copy + Send + Sync>(
             with_narrow!(after, N => {
                 let (result, updates) = (result.as_chunks_mut::<N>().0, updates.as_chunks::<N>().0);
                 for ((number, position), update) in own.zip(updates) {
-                    // The processor reads single numbers ahead of the sums. A block may begin at the end of a cache line.
+                    // For single numbers, a request takes longer than it saves. A block may begin at the end of a cache line.
                     let next = if N > 1 { ahead(number) } else { None };
                     if let Some(next) = next.and_then(|next| result.get(next)) {
                         [next.first(), next.last()].into_iter().flatten().for_each(request);

@@ -231,7 +231,8 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
     /// **Transpose**: returns the cotangents of the operands in which the primitive is linear. `cotangents` holds the
-    /// cotangents of the results. A cotangent of `None` means zeros. A primitive that is linear in no operand has no rule.
+    /// cotangents of the results. A cotangent of `None` means zeros. A primitive that is linear in no operand keeps
+    /// this default, which reports a bug.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let _ = (cotangents, operands);
         not_linear(self.name())

@@ -48,6 +48,31 @@ fn arguments_of_narrow_elements_are_those_of_wide_ones() {
     }
 }
 
+/// Columns and rows are searched by different loops. Extrema stand at several places, and some are NaN.
+#[test]
+fn arguments_of_columns_are_those_of_rows() {
+    let number = |row: usize, column: usize| match (row * 31 + column * 7) % 11 {
+        10 => f64::NAN,
+        9 => -0.0,
+        rest => (rest % 4) as f64,
+    };
+    for width in [1, 2, 63, 64, 65, 130] {
+        for length in [1, 2, 9] {
+            let by = |outer: usize, inner: usize, number: &dyn Fn(usize, usize) -> f64| {
+                let numbers = (0..outer * inner).map(|at| number(at / inner, at % inner));
+                Array::new([outer, inner], numbers.collect())
+            };
+            let columns = by(length, width, &number);
+            let rows = by(width, length, &|row, column| number(column, row));
+            for extremum in [Extremum::Max, Extremum::Min] {
+                let [of_columns, of_rows] = [(&columns, 0), (&rows, 1)]
+                    .map(|(array, axis)| argument(extremum, array, axis));
+                assert_eq!(of_columns, of_rows, "{width} {length}");
+            }
+        }
+    }
+}
+
 /// Numbers whose rounded sum depends on the order of the additions.
 fn noise(dtype: DType, shape: &[usize]) -> Array {
     let count = shape.iter().product();

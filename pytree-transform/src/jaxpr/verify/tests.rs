@@ -587,6 +587,7 @@ impl Primitive for Holder {
     ) -> crate::tensor::primitive::Lowered {
         Err(block.refused(operands, "a test only verifies it", "do not lower it"))
     }
+
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.0)]
     }
